@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Onehop: collectives between the ranks of one host.
+ *
+ * A communicator joins 2 to 16 ranks (1 works too) of one host; ranks are
+ * processes, or threads of one process. Every call below is made by all ranks
+ * of a communicator in the same order, with the same count, type, operation
+ * and root; ranks that disagree get OH_ERR_MISMATCH.
+ *
+ * Threads: different communicators may be used from different threads at the
+ * same time. One communicator takes one call at a time: a second call that
+ * overlaps gets OH_ERR_BUSY. oh_comm_abort, oh_comm_health and
+ * oh_comm_explain may be called from any thread at any time before
+ * oh_comm_destroy.
+ *
+ * Errors: every function that can fail returns an enum oh_status and sets its
+ * out-parameters only on OH_OK. oh_last_error tells what was seen.
+ *
+ * Results: the same bits on every rank, in every algorithm, at every size and
+ * in every run. See "Arithmetic" at enum oh_op.
+ */
+#ifndef ONEHOP_ONEHOP_H
+#define ONEHOP_ONEHOP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define OH_API __attribute__((visibility("default")))
+#else
+#define OH_API
+#endif
+
+/* The version of this header; oh_version() is that of the library. */
+#define OH_VERSION_MAJOR 0
+#define OH_VERSION_MINOR 1
+#define OH_VERSION_PATCH 0
+
+/* The largest number of ranks in one communicator. */
+#define OH_MAX_RANKS 16
+
+/*
+ * Status codes: name, value, what is wrong, what to do. The values are part
+ * of the binary interface and never change.
+ */
+#define OH_STATUS_LIST(X)                                                      \
+	X(OH_OK, 0, "success", "nothing to do")                                \
+	X(OH_ERR_INVALID, 1, "an argument is invalid",                         \
+	  "correct the argument that the message names")                       \
+	X(OH_ERR_SYSTEM, 2, "a system call failed",                            \
+	  "see the call and the errno in the message")                         \
+	X(OH_ERR_NO_MEMORY, 3, "memory could not be had",                      \
+	  "free memory, raise the limit in the message, or lower "             \
+	  "ONEHOP_SLOT_BYTES")                                                 \
+	X(OH_ERR_TIMEOUT, 4, "a rank did not arrive before the deadline",      \
+	  "look at the rank that the message names: stopped, or it "           \
+	  "skipped a call")                                                    \
+	X(OH_ERR_PEER_LOST, 5, "the process of a rank has ended",              \
+	  "look for the first failure of the rank that the message names, "    \
+	  "then make a new communicator")                                      \
+	X(OH_ERR_MISMATCH, 6, "the ranks disagree",                            \
+	  "make all ranks pass the values that the message compares")          \
+	X(OH_ERR_PROTOCOL, 7, "a message between the ranks is malformed",      \
+	  "use one version of the library on all ranks, and find out who "     \
+	  "else writes to the rendezvous socket")                              \
+	X(OH_ERR_ABORTED, 8, "the communicator was aborted",                   \
+	  "destroy it and make a new one")                                     \
+	X(OH_ERR_UNSUPPORTED, 9, "this build or machine cannot do that",       \
+	  "see the message for what is missing")                               \
+	X(OH_ERR_SETTING, 10, "a setting in the environment is malformed",     \
+	  "correct or unset the variable that the message names; "             \
+	  "`onehop env` lists them all")                                       \
+	X(OH_ERR_LAUNCHER, 11, "the environment names no rank",                \
+	  "pass rank, ranks and id, or start the program with `onehop run`, "  \
+	  "torchrun, mpirun or srun")                                          \
+	X(OH_ERR_BUSY, 12, "another call is in flight on this communicator",   \
+	  "wait for it, or use one communicator for each thread")
+
+/* What a function returns. Thread: any. */
+enum oh_status {
+#define OH_STATUS_ENUM(name, value, text, remedy) name = value,
+	OH_STATUS_LIST(OH_STATUS_ENUM)
+#undef OH_STATUS_ENUM
+};
+
+/*
+ * Element types. All arithmetic on f16 and bf16 is done in f32 and rounded
+ * once, to nearest, ties to even.
+ */
+enum oh_dtype {
+	OH_F64 = 0,
+	OH_F32 = 1,
+	OH_F16 = 2, /* IEEE binary16 */
+	OH_BF16 = 3, /* the upper half of a binary32 */
+	OH_I64 = 4,
+	OH_U64 = 5,
+	OH_I32 = 6,
+	OH_U32 = 7,
+	OH_I8 = 8,
+	OH_U8 = 9,
+};
+#define OH_DTYPE_COUNT 10
+
+/*
+ * Operations. Arithmetic: ranks are combined in rank order, 0 first, in f32
+ * (f64: in f64); integers wrap as C unsigned arithmetic does.
+ * - A result that is NaN is the canonical one: 0x7fffffff (f32), 0x7fff (f16
+ *   and bf16), 0x7fffffffffffffff (f64).
+ * - OH_MIN and OH_MAX ignore NaN unless all inputs are NaN, and order -0 below
+ *   +0 (IEEE 754-2019 minimumNumber and maximumNumber).
+ * - OH_AVG divides the sum by the number of ranks before the one rounding;
+ *   integers: the wrapped sum is divided and truncated towards zero.
+ * - Subnormals are kept: flush-to-zero and denormals-are-zero are cleared for
+ *   the time of a call and restored after it.
+ */
+enum oh_op {
+	OH_SUM = 0,
+	OH_PROD = 1,
+	OH_MIN = 2,
+	OH_MAX = 3,
+	OH_AVG = 4,
+};
+#define OH_OP_COUNT 5
+
+enum oh_collective {
+	OH_ALL_REDUCE = 0,
+	OH_REDUCE_SCATTER = 1,
+	OH_ALL_GATHER = 2,
+	OH_BROADCAST = 3,
+};
+#define OH_COLLECTIVE_COUNT 4
+
+/* A communicator. Made by oh_comm_create, ended by oh_comm_destroy. */
+struct oh_comm;
+
+/*
+ * What the ranks of one communicator share before they meet: make it on one
+ * rank, hand it to the others by any means (MPI_Bcast, a store, a file that
+ * only this user may read). It holds a secret: who has it may join. One id
+ * serves one communicator.
+ */
+struct oh_unique_id {
+	unsigned char bytes[128];
+};
+
+/*
+ * Fills *id from the kernel's random source. Errors: OH_ERR_INVALID (NULL),
+ * OH_ERR_SYSTEM (no random source).
+ */
+OH_API enum oh_status oh_unique_id_create(struct oh_unique_id *id);
+
+/*
+ * How to make a communicator. Set all to zero, then size, then what is
+ * wanted: zero is the default everywhere. Fields may be added at the end;
+ * size says which ones the caller knows.
+ */
+struct oh_comm_options {
+	size_t size; /* sizeof(struct oh_comm_options) */
+	/*
+	 * The id, the rank (0 to ranks-1) and the number of ranks. With id
+	 * NULL all three come from the environment, of the first of these that
+	 * is complete: Onehop's own (ONEHOP_RANK, ONEHOP_RANKS, ONEHOP_ID, as
+	 * `onehop run` sets them), torchrun, Open MPI, MPICH/Hydra, Slurm.
+	 * Such an environment but Onehop's own carries no secret; then the
+	 * ranks meet at an abstract socket named by uid and job, and only
+	 * processes of the same user are let in.
+	 */
+	const struct oh_unique_id *id;
+	int rank;
+	int ranks;
+	/* Until when all ranks must have come, in ms. 0: 60000, or
+	 * ONEHOP_RENDEZVOUS_TIMEOUT_MS. */
+	uint32_t rendezvous_timeout_ms;
+	/* Until when a call must be over, in ms from its start. 0: 600000, or
+	 * ONEHOP_CALL_TIMEOUT_MS. */
+	uint32_t call_timeout_ms;
+};
+
+/*
+ * Makes a communicator; all ranks call it. Blocks until all have come or the
+ * rendezvous deadline has passed. It succeeds on all ranks or fails on all
+ * with the same status. NULL options: all from the environment.
+ *
+ * Memory: for each rank a segment of about twice ONEHOP_SLOT_BYTES, touched as
+ * it is used, and address space of ONEHOP_HEAP_BYTES for oh_comm_alloc.
+ *
+ * Errors: OH_ERR_INVALID, OH_ERR_LAUNCHER, OH_ERR_SETTING, OH_ERR_TIMEOUT (a
+ * rank never came), OH_ERR_MISMATCH (size, a rank twice, version, settings
+ * that must agree), OH_ERR_PROTOCOL, OH_ERR_PEER_LOST, OH_ERR_NO_MEMORY,
+ * OH_ERR_SYSTEM.
+ */
+OH_API enum oh_status oh_comm_create(const struct oh_comm_options *options,
+				     struct oh_comm **comm);
+
+/*
+ * Ends a communicator and frees all that belongs to it, memory of
+ * oh_comm_alloc included. Not collective; works in every state; NULL is fine.
+ * No call may be in flight on it (oh_comm_abort ends one).
+ */
+OH_API void oh_comm_destroy(struct oh_comm *comm);
+
+/*
+ * Ends a waiting call, here and on the other ranks, with OH_ERR_ABORTED. The
+ * communicator stays in that state. Thread: any.
+ */
+OH_API enum oh_status oh_comm_abort(struct oh_comm *comm);
+
+/* The caller's rank and the number of ranks; -1 for NULL. Thread: any. */
+OH_API int oh_comm_rank(const struct oh_comm *comm);
+OH_API int oh_comm_ranks(const struct oh_comm *comm);
+
+/* The state of a communicator. */
+struct oh_health {
+	size_t size; /* sizeof(struct oh_health), set by the caller */
+	enum oh_status status; /* OH_OK, or what every call now returns */
+	int culprit; /* the rank that caused it, -1 if none is known */
+	uint64_t calls; /* rounds finished since it was made */
+	uint32_t lost_ranks; /* bit i: the process of rank i has ended */
+};
+
+/*
+ * Looks at the communicator and at the processes of its ranks; does not wait.
+ * Thread: any.
+ */
+OH_API enum oh_status oh_comm_health(struct oh_comm *comm,
+				     struct oh_health *health);
+
+/*
+ * Memory that all ranks of the host map: calls on it copy nothing. Not
+ * collective; each rank takes what it likes from its own heap
+ * (ONEHOP_HEAP_BYTES of address space, pages are used as they are touched).
+ * Aligned to 4096 bytes, zero-filled, valid until oh_comm_free or
+ * oh_comm_destroy. A call may use any part of it, at any alignment. bytes 0
+ * gives a pointer that may be freed. Every process of the communicator can
+ * write to it. Thread: any.
+ *
+ * Errors: OH_ERR_INVALID, OH_ERR_NO_MEMORY (the heap is used up; the message
+ * says how much of it is left).
+ */
+OH_API enum oh_status oh_comm_alloc(struct oh_comm *comm, size_t bytes,
+				    void **pointer);
+
+/* Gives memory of oh_comm_alloc back; NULL is fine. Errors: OH_ERR_INVALID
+ * (not a pointer that oh_comm_alloc returned). */
+OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
+
+/*
+ * Collectives.
+ *
+ * Buffers may have any alignment. In place: send == recv (all-reduce,
+ * broadcast), send == recv + rank * count elements (all-gather), recv == send
+ * + rank * count elements (reduce-scatter); any other overlap is
+ * OH_ERR_INVALID. count 0 succeeds and waits for nobody. stream is a CUstream
+ * and must be NULL for host memory, on which a call returns when the result is
+ * there and the send buffer may be changed.
+ *
+ * Errors: OH_ERR_INVALID, OH_ERR_MISMATCH, OH_ERR_TIMEOUT, OH_ERR_PEER_LOST,
+ * OH_ERR_ABORTED, OH_ERR_BUSY. After any of them but OH_ERR_INVALID and
+ * OH_ERR_BUSY the communicator is broken: recv holds anything, every later
+ * call returns the same, and it can only be destroyed.
+ */
+
+/* recv[i] = op over ranks of send[i], i < count. */
+OH_API enum oh_status oh_all_reduce(struct oh_comm *comm, const void *send,
+				    void *recv, size_t count,
+				    enum oh_dtype dtype, enum oh_op op,
+				    void *stream);
+
+/*
+ * send has ranks * count elements; rank r gets in recv the count elements
+ * from r * count on, combined over the ranks.
+ */
+OH_API enum oh_status oh_reduce_scatter(struct oh_comm *comm, const void *send,
+					void *recv, size_t count,
+					enum oh_dtype dtype, enum oh_op op,
+					void *stream);
+
+/*
+ * recv has ranks * count elements; rank r's count elements of send stand from
+ * r * count on, on every rank.
+ */
+OH_API enum oh_status oh_all_gather(struct oh_comm *comm, const void *send,
+				    void *recv, size_t count,
+				    enum oh_dtype dtype, void *stream);
+
+/* recv = root's send, on every rank. send is read on the root only. */
+OH_API enum oh_status oh_broadcast(struct oh_comm *comm, const void *send,
+				   void *recv, size_t count,
+				   enum oh_dtype dtype, int root, void *stream);
+
+/* One way that a call could have gone, and why it did not. */
+struct oh_route_alternative {
+	char name[32]; /* "one-shot" */
+	char reason[224];
+};
+
+#define OH_ROUTE_ALTERNATIVES 8
+
+/* The way of a call, filled by oh_comm_explain. */
+struct oh_route {
+	size_t size; /* sizeof(struct oh_route), set by the caller */
+	char algorithm[32]; /* "one-shot", "two-shot", ... */
+	char placement[32]; /* "shm" */
+	char stores[32]; /* "cached" or "non-temporal" */
+	char reducer[32]; /* "avx512", ...: the reduction code in use */
+	char order[32]; /* order of summation: "flat" */
+	char row[224]; /* the table row that chose it */
+	char evidence[224]; /* what was measured when the table was made */
+	uint64_t rounds; /* how many rounds the call takes */
+	uint32_t alternative_count;
+	struct oh_route_alternative alternatives[OH_ROUTE_ALTERNATIVES];
+};
+
+/*
+ * Which path a call on bytes bytes would take and why not the others. bytes is
+ * count times the element's size, as given to the call (for all-gather and
+ * reduce-scatter: one rank's part). Not collective. op is ignored for
+ * all-gather and broadcast. Thread: any.
+ */
+OH_API enum oh_status oh_comm_explain(struct oh_comm *comm,
+				      enum oh_collective collective,
+				      size_t bytes, enum oh_dtype dtype,
+				      enum oh_op op, struct oh_route *route);
+
+/* The record of the last failure in this thread. */
+struct oh_error {
+	enum oh_status status;
+	const char *call; /* what failed: "memfd_create", "" if nothing did */
+	int code; /* the errno or vendor code of call, 0 if none */
+	const char *code_name; /* "EMFILE", "" if none */
+	const char *file; /* where in the library */
+	int line;
+	char message[512]; /* what is wrong, the evidence, what to do */
+};
+
+/*
+ * The last error of the calling thread, never NULL; status OH_OK if there was
+ * none. A successful call leaves it as it is. Valid until the thread's next
+ * failure or end.
+ */
+OH_API const struct oh_error *oh_last_error(void);
+
+/* Static texts; for an unknown value "unknown". Thread: any. */
+OH_API const char *oh_status_name(enum oh_status status);
+OH_API const char *oh_status_text(enum oh_status status);
+OH_API const char *oh_status_remedy(enum oh_status status);
+OH_API const char *oh_dtype_name(enum oh_dtype dtype); /* "bf16" */
+OH_API const char *oh_op_name(enum oh_op op); /* "sum" */
+OH_API const char *oh_collective_name(enum oh_collective collective);
+
+/* Bytes of one element, 0 for an unknown type. Thread: any. */
+OH_API size_t oh_dtype_bytes(enum oh_dtype dtype);
+
+enum oh_log_level {
+	OH_LOG_OFF = 0,
+	OH_LOG_ERROR = 1,
+	OH_LOG_WARN = 2,
+	OH_LOG_INFO = 3,
+	OH_LOG_DEBUG = 4,
+};
+
+/*
+ * Takes one line without a line end. Called from any thread, also from
+ * several at once; must not call into the library.
+ */
+typedef void oh_log_sink(enum oh_log_level level, const char *line,
+			 void *context);
+
+/*
+ * Sets how much is logged and where. sink NULL: stderr. Until it is called the
+ * level is ONEHOP_LOG's (off, error, warn, info, debug; default warn).
+ * Thread: any.
+ */
+OH_API void oh_set_log(enum oh_log_level level, oh_log_sink *sink,
+		       void *context);
+
+/* "0.1.0". Thread: any. */
+OH_API const char *oh_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
