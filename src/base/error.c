@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Owns the thread-local error record. A record is overwritten by the thread's
+ * next failure and by nothing else.
+ */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static _Thread_local struct oh_error record = {
+	.call = "",
+	.code_name = "",
+	.file = "",
+};
+
+/* The file without the build machine's directories. */
+static const char *short_file(const char *file)
+{
+	const char *room = strstr(file, "src/");
+
+	return room ? room : file;
+}
+
+enum oh_status oh__error_set(enum oh_status status, const char *call, int code,
+			     const char *file, int line, const char *format,
+			     ...)
+{
+	const char *name = code ? strerrorname_np(code) : "";
+	int used;
+	va_list args;
+
+	record.status = status;
+	record.call = call;
+	record.code = code;
+	record.code_name = name ? name : "";
+	record.file = short_file(file);
+	record.line = line;
+
+	va_start(args, format);
+	used = vsnprintf(record.message, sizeof(record.message), format, args);
+	va_end(args);
+	if (code && used >= 0 && (size_t)used < sizeof(record.message))
+		snprintf(record.message + used,
+			 sizeof(record.message) - (size_t)used,
+			 ": %s failed, errno %d %s (%s)", call, code,
+			 record.code_name, strerrordesc_np(code));
+	oh__log(OH_LOG_ERROR, "%s: %s", oh_status_name(status), record.message);
+	return status;
+}
+
+const struct oh_error *oh_last_error(void)
+{
+	return &record;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* The table made from settings.def, and the parsers of its kinds. */
+#include "base/settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+static const struct oh__setting_row rows[OH__SETTING_COUNT] = {
+#define OH_SETTING(id, name, kind, standard, low, high, choices, help)         \
+	[OH__SETTING_##id] = {name, OH__SETTING_KIND_##kind, standard,         \
+			      low,  high,		     choices,          \
+			      help},
+#include "base/settings.def"
+#undef OH_SETTING
+};
+
+const struct oh__setting_row *oh__setting_row(enum oh__setting setting)
+{
+	return &rows[setting];
+}
+
+const char *oh__setting_text(enum oh__setting setting)
+{
+	const char *text = getenv(rows[setting].name);
+
+	return text && *text ? text : NULL;
+}
+
+bool oh__parse_number(const char *text, uint64_t *value)
+{
+	uint64_t sum = 0;
+
+	if (!*text)
+		return false;
+	for (; *text; text++) {
+		unsigned digit = (unsigned)(*text - '0');
+
+		if (digit > 9 || sum > (UINT64_MAX - digit) / 10)
+			return false;
+		sum = sum * 10 + digit;
+	}
+	*value = sum;
+	return true;
+}
+
+bool oh__parse_bytes(const char *text, uint64_t *value)
+{
+	size_t length = strlen(text);
+	char digits[24];
+	unsigned shift = 0;
+
+	if (!length || length >= sizeof(digits))
+		return false;
+	memcpy(digits, text, length + 1);
+	switch (digits[length - 1]) {
+	case 'k':
+	case 'K':
+		shift = 10;
+		break;
+	case 'm':
+	case 'M':
+		shift = 20;
+		break;
+	case 'g':
+	case 'G':
+		shift = 30;
+		break;
+	}
+	if (shift)
+		digits[length - 1] = '\0';
+	if (!oh__parse_number(digits, value) || *value > UINT64_MAX >> shift)
+		return false;
+	*value <<= shift;
+	return true;
+}
+
+static bool parse_choice(const char *choices, const char *text, uint64_t *value)
+{
+	size_t length = strlen(text);
+	uint64_t index = 0;
+
+	for (const char *at = choices; at; index++) {
+		const char *bar = strchr(at, '|');
+		size_t size = bar ? (size_t)(bar - at) : strlen(at);
+
+		if (size == length && !memcmp(at, text, length)) {
+			*value = index;
+			return true;
+		}
+		at = bar ? bar + 1 : NULL;
+	}
+	return false;
+}
+
+static bool parse(const struct oh__setting_row *row, const char *text,
+		  uint64_t *value)
+{
+	switch (row->kind) {
+	case OH__SETTING_KIND_NUMBER:
+		return oh__parse_number(text, value) && *value >= row->low &&
+		       *value <= row->high;
+	case OH__SETTING_KIND_BYTES:
+		return oh__parse_bytes(text, value) && *value >= row->low &&
+		       *value <= row->high;
+	case OH__SETTING_KIND_CHOICE:
+		return parse_choice(row->choices, text, value);
+	case OH__SETTING_KIND_TEXT:
+		*value = 0;
+		return true;
+	}
+	return false;
+}
+
+bool oh__setting_peek(enum oh__setting setting, uint64_t *value)
+{
+	const char *text = oh__setting_text(setting);
+
+	return parse(&rows[setting], text ? text : rows[setting].standard,
+		     value);
+}
+
+enum oh_status oh__setting_value(enum oh__setting setting, uint64_t *value)
+{
+	const struct oh__setting_row *row = &rows[setting];
+	const char *text = oh__setting_text(setting);
+	uint64_t parsed;
+
+	if (!text && !*row->standard)
+		return OH__FAIL(OH_ERR_LAUNCHER, "%s is not set", row->name);
+	if (parse(row, text ? text : row->standard, &parsed)) {
+		*value = parsed;
+		return OH_OK;
+	}
+	if (row->kind == OH__SETTING_KIND_CHOICE)
+		return OH__FAIL(OH_ERR_SETTING,
+				"%s is '%.64s', it takes one of %s", row->name,
+				text, row->choices);
+	return OH__FAIL(OH_ERR_SETTING,
+			"%s is '%.64s', it takes a whole number from %llu to "
+			"%llu%s",
+			row->name, text, (unsigned long long)row->low,
+			(unsigned long long)row->high,
+			row->kind == OH__SETTING_KIND_BYTES
+				? ", K, M or G may follow"
+				: "");
+}
+
+enum oh_status oh__settings_check(void)
+{
+	for (int i = 0; i < OH__SETTING_COUNT; i++) {
+		enum oh_status status;
+		uint64_t value;
+
+		if (!oh__setting_text((enum oh__setting)i))
+			continue;
+		status = oh__setting_value((enum oh__setting)i, &value);
+		if (status)
+			return status;
+	}
+	return OH_OK;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Settings from the environment, one row each in settings.def. A value that is
+ * malformed or out of range is OH_ERR_SETTING with the variable's name and
+ * what it takes; it is never ignored. An empty value counts as unset.
+ */
+#ifndef OH_BASE_SETTINGS_H
+#define OH_BASE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "onehop/onehop.h"
+
+enum oh__setting {
+#define OH_SETTING(id, ...) OH__SETTING_##id,
+#include "base/settings.def"
+#undef OH_SETTING
+	OH__SETTING_COUNT,
+};
+
+enum oh__setting_kind {
+	OH__SETTING_KIND_NUMBER,
+	OH__SETTING_KIND_BYTES,
+	OH__SETTING_KIND_CHOICE,
+	OH__SETTING_KIND_TEXT,
+};
+
+struct oh__setting_row {
+	const char *name; /* "ONEHOP_..." */
+	enum oh__setting_kind kind;
+	const char *standard; /* the default as text, "" for none */
+	uint64_t low, high; /* numbers and bytes */
+	const char *choices; /* "a|b|c" */
+	const char *help;
+};
+
+const struct oh__setting_row *oh__setting_row(enum oh__setting setting);
+
+/* The variable's text, NULL if it is unset or empty. */
+const char *oh__setting_text(enum oh__setting setting);
+
+/* The value in use: the environment's, else the default. */
+enum oh_status oh__setting_value(enum oh__setting setting, uint64_t *value);
+
+/* As oh__setting_value without a record of what is wrong: false then. */
+bool oh__setting_peek(enum oh__setting setting, uint64_t *value);
+
+/* Reads all settings once, so that a malformed one fails early. */
+enum oh_status oh__settings_check(void);
+
+/*
+ * Decimal digits with an optional K, M or G (binary); false if text is
+ * anything else or too large.
+ */
+bool oh__parse_bytes(const char *text, uint64_t *value);
+
+/* Decimal digits and nothing else. */
+bool oh__parse_number(const char *text, uint64_t *value);
+
+#endif
