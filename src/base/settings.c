@@ -10,9 +10,9 @@
 
 static const struct oh__setting_row rows[OH__SETTING_COUNT] = {
 #define OH_SETTING(id, name, kind, standard, low, high, choices, help)         \
-	[OH__SETTING_##id] = {name, OH__SETTING_KIND_##kind, standard,         \
-			      low,  high,		     choices,          \
-			      help},
+	[OH__SETTING_##id] = {                                                 \
+		name, OH__SETTING_KIND_##kind, standard, low, high, choices,   \
+		help},
 #include "base/settings.def"
 #undef OH_SETTING
 };

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The way of a communicator: options -> place -> segment and heap of this rank
+ * -> rendezvous -> the others' mapped -> agreed -> tuned. Each step succeeds on
+ * all ranks or fails on all with the same status.
+ */
+#include "collective/communicator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "comm/descriptor.h"
+#include "comm/launcher.h"
+
+/* All that a communicator is made from, read once. */
+struct recipe {
+	struct oh__meeting_place place;
+	int rank, ranks;
+	uint64_t rendezvous_ms, call_ms;
+	uint64_t slot_bytes, heap_bytes, first_call;
+	uint64_t algorithm, stores, tune, isa, spin;
+};
+
+static enum oh_status read_settings(struct recipe *recipe)
+{
+	const struct {
+		enum oh__setting setting;
+		uint64_t *value;
+	} wanted[] = {
+		{OH__SETTING_RENDEZVOUS_TIMEOUT_MS, &recipe->rendezvous_ms},
+		{OH__SETTING_CALL_TIMEOUT_MS, &recipe->call_ms},
+		{OH__SETTING_SLOT_BYTES, &recipe->slot_bytes},
+		{OH__SETTING_HEAP_BYTES, &recipe->heap_bytes},
+		{OH__SETTING_FIRST_CALL, &recipe->first_call},
+		{OH__SETTING_ALGORITHM, &recipe->algorithm},
+		{OH__SETTING_STORES, &recipe->stores},
+		{OH__SETTING_TUNE, &recipe->tune},
+		{OH__SETTING_ISA, &recipe->isa},
+		{OH__SETTING_SPIN, &recipe->spin},
+	};
+	enum oh_status status = oh__settings_check();
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		if (!status)
+			status = oh__setting_value(wanted[i].setting,
+						   wanted[i].value);
+	return status;
+}
+
+static enum oh_status check_ranks(int rank, int ranks)
+{
+	if (ranks < 1 || ranks > OH_MAX_RANKS)
+		return OH__FAIL(OH_ERR_INVALID, "ranks is %d, it takes 1 to %d",
+				ranks, OH_MAX_RANKS);
+	if (rank < 0 || rank >= ranks)
+		return OH__FAIL(OH_ERR_INVALID, "rank is %d, ranks is %d", rank,
+				ranks);
+	return OH_OK;
+}
+
+static enum oh_status read_environment(struct recipe *recipe)
+{
+	struct oh__launch launch;
+	enum oh_status status = oh__launch_from_environment(&launch);
+
+	if (status)
+		return status;
+	recipe->place = launch.place;
+	recipe->rank = launch.rank;
+	recipe->ranks = launch.ranks;
+	oh__log(OH_LOG_INFO, "launcher %s rank %d ranks %d", launch.launcher,
+		launch.rank, launch.ranks);
+	return OH_OK;
+}
+
+static enum oh_status read_recipe(const struct oh_comm_options *given,
+				  struct recipe *recipe)
+{
+	struct oh_comm_options options = {.size = sizeof(options)};
+	enum oh_status status;
+
+	if (given) {
+		if (given->size <
+		    offsetof(struct oh_comm_options, rendezvous_timeout_ms))
+			return OH__FAIL(OH_ERR_INVALID,
+					"options->size is %zu, set it to "
+					"sizeof(struct oh_comm_options)",
+					given->size);
+		memcpy(&options, given,
+		       given->size < sizeof(options) ? given->size
+						     : sizeof(options));
+	}
+	status = read_settings(recipe);
+	if (status)
+		return status;
+	if (options.id) {
+		recipe->rank = options.rank;
+		recipe->ranks = options.ranks;
+		status = oh__meeting_place_of_id(options.id, &recipe->place);
+	} else {
+		status = read_environment(recipe);
+	}
+	if (options.rendezvous_timeout_ms)
+		recipe->rendezvous_ms = options.rendezvous_timeout_ms;
+	if (options.call_timeout_ms)
+		recipe->call_ms = options.call_timeout_ms;
+	return status ? status : check_ranks(recipe->rank, recipe->ranks);
+}
+
+static enum oh_status pick_reducer(const struct recipe *recipe,
+				   const struct oh__cpu_reducer **reducer)
+{
+	/* the choices of ONEHOP_ISA after auto */
+	static const char *const names[] = {NULL, "plain", "avx2", "avx512",
+					    "neon"};
+	const struct oh__cpu_reducer *named;
+
+	if (!recipe->isa) {
+		*reducer = oh__cpu_reducer_best();
+		return OH_OK;
+	}
+	named = oh__cpu_reducer_named(names[recipe->isa]);
+	if (!named || !named->usable())
+		return OH__FAIL(OH_ERR_UNSUPPORTED,
+				"ONEHOP_ISA is %s, which this %s cannot run",
+				names[recipe->isa],
+				named ? "processor" : "build");
+	*reducer = named;
+	return OH_OK;
+}
+
+static enum oh_status meet(struct oh_comm *comm, const struct recipe *recipe,
+			   const uint8_t *facts, const int *fds,
+			   struct oh__rendezvous *rendezvous)
+{
+	const struct oh__agree agree[] = {
+		{"ONEHOP_SLOT_BYTES", recipe->slot_bytes},
+		{"ONEHOP_HEAP_BYTES", recipe->heap_bytes},
+		{"ONEHOP_FIRST_CALL", recipe->first_call},
+		{"ONEHOP_ALGORITHM", recipe->algorithm},
+		{"ONEHOP_STORES", recipe->stores},
+		{"ONEHOP_TUNE", recipe->tune},
+	};
+	struct oh__rendezvous_options options = {
+		.place = &recipe->place,
+		.rank = recipe->rank,
+		.ranks = recipe->ranks,
+		.deadline_ns =
+			oh__now_ns() + recipe->rendezvous_ms * OH__NS_PER_MS,
+		.agree = agree,
+		.agree_count = sizeof(agree) / sizeof(agree[0]),
+		.facts = facts,
+		.fds = fds,
+	};
+	enum oh_status status = oh__rendezvous_meet(&options, rendezvous);
+
+	if (status)
+		return status;
+	status = oh__mailbox_connect(&comm->mailbox, rendezvous);
+	if (!status)
+		status = oh__heap_create(&comm->heap, &comm->mailbox);
+	status = oh__rendezvous_agree(rendezvous, status);
+	if (!status) {
+		int processors = oh__mailbox_processors(rendezvous);
+
+		comm->mailbox.spin_short =
+			recipe->spin ? recipe->spin == 2
+				     : processors && recipe->ranks > processors;
+	}
+	oh__rendezvous_close(rendezvous);
+	return status;
+}
+
+static enum oh_status tune(struct oh_comm *comm, const struct recipe *recipe)
+{
+	struct oh__table_options options = {
+		.ranks = recipe->ranks,
+		.slot_bytes = comm->mailbox.slot_bytes,
+		.algorithm = recipe->algorithm,
+		.stores = recipe->stores,
+	};
+
+	return oh__tune(comm, &options, recipe->tune);
+}
+
+/* Undoes all that has been done so far. */
+static void dissolve(struct oh_comm *comm)
+{
+	oh__heap_destroy(&comm->heap);
+	oh__mailbox_destroy(&comm->mailbox);
+	oh__life_close(&comm->life);
+	free(comm);
+}
+
+static enum oh_status build(struct oh_comm *comm, const struct recipe *recipe)
+{
+	struct oh__mailbox_options options = {
+		.rank = recipe->rank,
+		.ranks = recipe->ranks,
+		.slot_bytes = recipe->slot_bytes,
+		.heap_bytes = recipe->heap_bytes,
+		.first_call = recipe->first_call,
+		.timeout_ns = recipe->call_ms * OH__NS_PER_MS,
+	};
+	struct oh__rendezvous rendezvous;
+	uint8_t facts[OH__FACTS_BYTES];
+	int fds[OH__RANK_FDS] = {-1, -1, -1};
+	enum oh_status status;
+
+	status = pick_reducer(recipe, &comm->cpu.reducer);
+	if (!status)
+		status = oh__life_create(&comm->life);
+	if (status)
+		return status;
+	status = oh__mailbox_create(&comm->mailbox, &options, fds, facts);
+	if (status)
+		return status;
+	fds[2] = comm->life.fd;
+	status = meet(comm, recipe, facts, fds, &rendezvous);
+	oh__fd_close(&fds[0]);
+	oh__fd_close(&fds[1]);
+	/* the others have their own copies by now */
+	if (comm->life.keep >= 0)
+		oh__fd_close(&comm->life.fd);
+	return status ? status : tune(comm, recipe);
+}
+
+enum oh_status oh_comm_create(const struct oh_comm_options *options,
+			      struct oh_comm **comm)
+{
+	struct recipe recipe;
+	struct oh_comm *made;
+	enum oh_status status;
+
+	if (!comm)
+		return OH__FAIL(OH_ERR_INVALID, "comm is NULL");
+	memset(&recipe, 0, sizeof(recipe));
+	status = read_recipe(options, &recipe);
+	if (status)
+		return status;
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return OH__FAIL(OH_ERR_NO_MEMORY,
+				"no memory for a communicator");
+	made->life = (struct oh__life){-1, -1};
+	made->cpu.mailbox = &made->mailbox;
+	atomic_flag_clear(&made->busy);
+	for (int i = 0; i < OH_MAX_RANKS; i++)
+		made->mailbox.life[i] = -1;
+	status = build(made, &recipe);
+	if (status) {
+		dissolve(made);
+		return status;
+	}
+	oh__log(OH_LOG_INFO, "communicator rank %d ranks %d reducer %s %s",
+		recipe.rank, recipe.ranks, made->cpu.reducer->name,
+		made->table.evidence);
+	*comm = made;
+	return OH_OK;
+}
+
+void oh_comm_destroy(struct oh_comm *comm)
+{
+	if (!comm)
+		return;
+	oh__mailbox_leave(&comm->mailbox);
+	dissolve(comm);
+}
+
+enum oh_status oh_comm_abort(struct oh_comm *comm)
+{
+	if (!comm)
+		return OH__FAIL(OH_ERR_INVALID, "comm is NULL");
+	oh__mailbox_fail(&comm->mailbox, OH_ERR_ABORTED, comm->mailbox.rank);
+	atomic_store_explicit(&comm->mailbox.abort, true, memory_order_release);
+	return OH_OK;
+}
+
+int oh_comm_rank(const struct oh_comm *comm)
+{
+	return comm ? comm->mailbox.rank : -1;
+}
+
+int oh_comm_ranks(const struct oh_comm *comm)
+{
+	return comm ? comm->mailbox.ranks : -1;
+}
+
+enum oh_status oh_comm_health(struct oh_comm *comm, struct oh_health *health)
+{
+	struct oh_health now = {.size = sizeof(now), .culprit = -1};
+	struct oh__mailbox *m;
+	uint64_t failure;
+	size_t size;
+
+	if (!comm || !health)
+		return OH__FAIL(OH_ERR_INVALID, "comm or health is NULL");
+	size = health->size;
+	if (size < sizeof(size) || size > sizeof(now))
+		return OH__FAIL(OH_ERR_INVALID,
+				"health->size is %zu, set it to sizeof(struct "
+				"oh_health)",
+				size);
+	m = &comm->mailbox;
+	failure = atomic_load_explicit(&m->failure, memory_order_acquire);
+	if (failure) {
+		now.status = (enum oh_status)oh__state_status(failure);
+		now.culprit = oh__state_culprit(failure);
+	}
+	now.calls = atomic_load_explicit(&m->own->finished.word,
+					 memory_order_relaxed);
+	now.lost_ranks = oh__life_lost(m->life, m->ranks);
+	now.size = size;
+	memcpy(health, &now, size);
+	return OH_OK;
+}
+
+enum oh_status oh_comm_alloc(struct oh_comm *comm, size_t bytes, void **pointer)
+{
+	if (!comm || !pointer)
+		return OH__FAIL(OH_ERR_INVALID, "comm or pointer is NULL");
+	return oh__heap_alloc(&comm->heap, bytes, pointer);
+}
+
+enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer)
+{
+	if (!comm)
+		return OH__FAIL(OH_ERR_INVALID, "comm is NULL");
+	return pointer ? oh__heap_free(&comm->heap, pointer) : OH_OK;
+}

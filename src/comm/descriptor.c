@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "comm/descriptor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+enum oh_status oh__memfd_create(const char *name, size_t bytes, int *fd)
+{
+	enum oh_status status;
+	int made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (made < 0)
+		return OH__FAIL_CALL(OH_ERR_SYSTEM, "memfd_create", errno,
+				     "no shared memory for %s", name);
+	if (ftruncate(made, (off_t)bytes) < 0) {
+		status = OH__FAIL_CALL(OH_ERR_NO_MEMORY, "ftruncate", errno,
+				       "%zu bytes for %s", bytes, name);
+		goto err_close;
+	}
+	if (fcntl(made, F_ADD_SEALS, SIZE_SEALS | F_SEAL_SEAL) < 0) {
+		status = OH__FAIL_CALL(OH_ERR_SYSTEM, "fcntl(F_ADD_SEALS)",
+				       errno, "cannot seal %s", name);
+		goto err_close;
+	}
+	*fd = made;
+	return OH_OK;
+
+err_close:
+	close(made);
+	return status;
+}
+
+enum oh_status oh__memfd_map(int fd, size_t bytes, int writable, void **address)
+{
+	int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+	void *at = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
+
+	if (at == MAP_FAILED)
+		return OH__FAIL_CALL(OH_ERR_NO_MEMORY, "mmap", errno,
+				     "cannot map %zu bytes of shared memory "
+				     "(see ulimit -v, ONEHOP_HEAP_BYTES and "
+				     "ONEHOP_SLOT_BYTES)",
+				     bytes);
+	*address = at;
+	return OH_OK;
+}
+
+enum oh_status oh__memfd_check(int fd, size_t bytes, int rank)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat info;
+
+	if (seals < 0 || fstat(fd, &info) < 0)
+		return OH__FAIL_CALL(OH_ERR_PROTOCOL, "fcntl(F_GET_SEALS)",
+				     errno,
+				     "rank %d sent a descriptor that is not "
+				     "shared memory",
+				     rank);
+	if ((seals & SIZE_SEALS) != SIZE_SEALS || info.st_size < 0 ||
+	    (size_t)info.st_size != bytes)
+		return OH__FAIL(OH_ERR_PROTOCOL,
+				"rank %d sent shared memory of %lld bytes with "
+				"seals %x, expected %zu bytes and a sealed "
+				"size",
+				rank, (long long)info.st_size, (unsigned)seals,
+				bytes);
+	return OH_OK;
+}
+
+void oh__memfd_unmap(void *address, size_t bytes)
+{
+	if (address)
+		munmap(address, bytes);
+}
+
+void oh__fd_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The two sides' common part, and the agreement at the end. Deadlines: rank 0
+ * decides; the others wait PATIENCE longer than their own deadline, so that
+ * they get its verdict rather than a time-out of their own.
+ */
+#include "comm/rendezvous.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "comm/descriptor.h"
+#include "comm/meeting.h"
+
+/* For the set-up between WELCOME and VERDICT, which waits for no person. */
+#define AGREE_MS 30000
+
+socklen_t oh__meeting_address(const struct oh__meeting_place *place,
+			      struct sockaddr_un *address)
+{
+	size_t length = strlen(place->address);
+
+	memset(address, 0, sizeof(*address));
+	address->sun_family = AF_UNIX;
+	memcpy(address->sun_path + 1, place->address, length);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
+int oh__meeting_peer(int socket, struct ucred *peer)
+{
+	socklen_t bytes = sizeof(*peer);
+
+	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, peer, &bytes) == 0;
+}
+
+enum oh_status oh__meeting_wait(int socket, uint64_t deadline_ns)
+{
+	struct pollfd one = {.fd = socket, .events = POLLIN};
+
+	for (;;) {
+		int ms = oh__ms_until(deadline_ns);
+		int ready = poll(&one, 1, ms);
+
+		if (ready > 0)
+			return OH_OK;
+		if (ready == 0 && ms == 0)
+			return OH_ERR_TIMEOUT;
+		if (ready < 0 && errno != EINTR)
+			return OH__FAIL_CALL(OH_ERR_SYSTEM, "poll", errno,
+					     "cannot wait for a rank");
+	}
+}
+
+enum oh_status oh__meeting_send_verdict(int socket, enum oh_status status,
+					int culprit)
+{
+	struct oh__message message;
+	struct oh__verdict *verdict = &message.body.verdict;
+
+	memset(verdict, 0, sizeof(*verdict));
+	verdict->status = (uint32_t)status;
+	verdict->culprit = culprit;
+	if (status)
+		snprintf(verdict->text, sizeof(verdict->text), "%s",
+			 oh_last_error()->message);
+	return oh__message_send(socket, &message, OH__MESSAGE_VERDICT, NULL, 0);
+}
+
+enum oh_status oh__meeting_take_verdict(const struct oh__verdict *verdict)
+{
+	char text[sizeof(verdict->text)];
+
+	if (!verdict->status)
+		return OH_OK;
+	snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1,
+		 verdict->text);
+	for (char *at = text; *at; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
+	if (!strcmp(oh_status_name((enum oh_status)verdict->status), "unknown"))
+		return OH__FAIL(OH_ERR_PROTOCOL,
+				"a rank sent the unknown status %u: %s",
+				verdict->status, text);
+	return OH__FAIL((enum oh_status)verdict->status, "%s", text);
+}
+
+enum oh_status oh__rendezvous_meet(const struct oh__rendezvous_options *options,
+				   struct oh__rendezvous *rendezvous)
+{
+	enum oh_status status = OH_OK;
+	int taken = 0;
+
+	memset(rendezvous, 0, sizeof(*rendezvous));
+	rendezvous->rank = options->rank;
+	rendezvous->ranks = options->ranks;
+	rendezvous->deadline_ns = options->deadline_ns;
+	for (int i = 0; i < OH_MAX_RANKS; i++) {
+		rendezvous->sockets[i] = -1;
+		for (int k = 0; k < OH__RANK_FDS; k++)
+			rendezvous->fds[i][k] = -1;
+	}
+	memcpy(rendezvous->facts[options->rank], options->facts,
+	       OH__FACTS_BYTES);
+	if (options->ranks == 1)
+		return OH_OK;
+	if (options->rank == 0)
+		status = oh__meeting_as_root(options, rendezvous, &taken);
+	/* A second rank 0 finds the place taken and asks the first, which
+	 * tells everyone. */
+	if (options->rank != 0 || taken)
+		status = oh__meeting_as_member(options, rendezvous);
+	if (status)
+		oh__rendezvous_close(rendezvous);
+	return status;
+}
+
+static enum oh_status receive_verdict(struct oh__rendezvous *rendezvous,
+				      int from, uint64_t deadline_ns)
+{
+	struct oh__incoming incoming;
+	enum oh_status status;
+	char who[16];
+	int socket = rendezvous->sockets[from];
+
+	snprintf(who, sizeof(who), "rank %d", from);
+	status = oh__meeting_wait(socket, deadline_ns);
+	if (status == OH_ERR_TIMEOUT)
+		return OH__FAIL(OH_ERR_TIMEOUT,
+				"%s did not finish its set-up within %d ms",
+				who, AGREE_MS);
+	if (!status)
+		status = oh__message_receive(socket, who, &incoming);
+	if (status == OH_ERR_PEER_LOST)
+		return OH__FAIL(OH_ERR_PEER_LOST,
+				"%s ended or gave up while the communicator "
+				"was made",
+				who);
+	if (status)
+		return status;
+	oh__incoming_close(&incoming);
+	if (incoming.message.header.type != OH__MESSAGE_VERDICT)
+		return OH__FAIL(OH_ERR_PROTOCOL,
+				"%s sent a message of type %u where its "
+				"verdict was due",
+				who, incoming.message.header.type);
+	return oh__meeting_take_verdict(&incoming.message.body.verdict);
+}
+
+/* Rank 0 hears everyone, then tells everyone. */
+static enum oh_status agree_as_root(struct oh__rendezvous *rendezvous,
+				    enum oh_status status, uint64_t deadline_ns)
+{
+	int culprit = status ? 0 : -1;
+
+	for (int i = 1; i < rendezvous->ranks && !status; i++) {
+		status = receive_verdict(rendezvous, i, deadline_ns);
+		if (status)
+			culprit = i;
+	}
+	for (int i = 1; i < rendezvous->ranks; i++) {
+		enum oh_status sent = oh__meeting_send_verdict(
+			rendezvous->sockets[i], status, culprit);
+
+		if (sent == OH_ERR_PEER_LOST && !status) {
+			status = OH__FAIL(OH_ERR_PEER_LOST,
+					  "rank %d ended while the "
+					  "communicator was made",
+					  i);
+			culprit = i;
+		}
+	}
+	return status;
+}
+
+enum oh_status oh__rendezvous_agree(struct oh__rendezvous *rendezvous,
+				    enum oh_status status)
+{
+	uint64_t deadline_ns = oh__now_ns() + AGREE_MS * OH__NS_PER_MS;
+	enum oh_status sent;
+
+	if (rendezvous->ranks == 1)
+		return status;
+	if (rendezvous->rank == 0)
+		return agree_as_root(rendezvous, status, deadline_ns);
+	sent = oh__meeting_send_verdict(rendezvous->sockets[0], status,
+					rendezvous->rank);
+	if (sent && sent != OH_ERR_PEER_LOST)
+		return sent;
+	/* this rank's own failure may not be the first: rank 0 says which */
+	return receive_verdict(rendezvous, 0,
+			       deadline_ns + AGREE_MS * OH__NS_PER_MS);
+}
+
+void oh__rendezvous_close(struct oh__rendezvous *rendezvous)
+{
+	for (int i = 0; i < OH_MAX_RANKS; i++) {
+		oh__fd_close(&rendezvous->sockets[i]);
+		for (int k = 0; k < OH__RANK_FDS; k++)
+			oh__fd_close(&rendezvous->fds[i][k]);
+	}
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How the ranks of a communicator meet. Rank 0 listens on an abstract UNIX
+ * socket; the others connect and send HELLO with their facts and descriptors;
+ * rank 0 checks them and sends everyone WELCOME with everything. Then each
+ * rank does its own set-up and all agree on one status by VERDICT. Either all
+ * ranks succeed or all fail with the same status.
+ *
+ * A connection of another user, or one that does not prove the secret, is
+ * refused and logged; it cannot disturb the ranks. A process that does prove
+ * it and sends something wrong fails the rendezvous on all ranks.
+ *
+ * Facts are opaque here: the mailbox room writes and reads them.
+ */
+#ifndef OH_COMM_RENDEZVOUS_H
+#define OH_COMM_RENDEZVOUS_H
+
+#include "comm/message.h"
+
+/* A value that must be the same on all ranks. */
+struct oh__agree {
+	const char *name;
+	uint64_t value;
+};
+
+struct oh__rendezvous_options {
+	const struct oh__meeting_place *place;
+	int rank, ranks;
+	uint64_t deadline_ns;
+	const struct oh__agree *agree;
+	int agree_count;
+	const uint8_t *facts; /* OH__FACTS_BYTES */
+	const int *fds; /* OH__RANK_FDS, stay the caller's */
+};
+
+struct oh__rendezvous {
+	int rank, ranks;
+	uint64_t deadline_ns;
+	uint8_t facts[OH_MAX_RANKS][OH__FACTS_BYTES];
+	/* of every rank but this one; the taker sets what it keeps to -1 */
+	int fds[OH_MAX_RANKS][OH__RANK_FDS];
+	int sockets[OH_MAX_RANKS]; /* root: to each rank; else [0]: to root */
+};
+
+/* Meets the others; on failure nothing is left open. */
+enum oh_status oh__rendezvous_meet(const struct oh__rendezvous_options *options,
+				   struct oh__rendezvous *rendezvous);
+
+/* Tells the others this rank's status, gives back that of the first rank that
+ * failed; its message becomes oh_last_error on every rank. */
+enum oh_status oh__rendezvous_agree(struct oh__rendezvous *rendezvous,
+				    enum oh_status status);
+
+/* Closes sockets and the descriptors that were not taken. */
+void oh__rendezvous_close(struct oh__rendezvous *rendezvous);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* The rendezvous as every rank but 0 sees it. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "comm/descriptor.h"
+#include "comm/meeting.h"
+
+/* Rank 0's own deadline may be a little later; see rendezvous.c. */
+#define PATIENCE_MS 5000
+#define RETRY_FIRST_US 200
+#define RETRY_LAST_US 10000
+
+static enum oh_status check_root(int socket)
+{
+	struct ucred peer;
+
+	if (!oh__meeting_peer(socket, &peer))
+		return OH__FAIL_CALL(OH_ERR_SYSTEM, "getsockopt(SO_PEERCRED)",
+				     errno, "cannot tell who rank 0 is");
+	if (peer.uid != geteuid())
+		return OH__FAIL(OH_ERR_PROTOCOL,
+				"the rendezvous socket belongs to uid %u "
+				"(process %d), this process runs as uid %u",
+				(unsigned)peer.uid, (int)peer.pid,
+				(unsigned)geteuid());
+	return OH_OK;
+}
+
+/* Not there yet, or its queue is full. */
+static bool worth_a_retry(int code)
+{
+	return code == ECONNREFUSED || code == EAGAIN || code == ENOENT ||
+	       code == EINTR;
+}
+
+static enum oh_status connect_once(const struct oh__meeting_place *place,
+				   int *fd, bool *retry)
+{
+	struct sockaddr_un address;
+	socklen_t length = oh__meeting_address(place, &address);
+	int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int code;
+
+	*retry = false;
+	if (made < 0)
+		return OH__FAIL_CALL(OH_ERR_SYSTEM, "socket", errno,
+				     "no rendezvous socket");
+	if (connect(made, (struct sockaddr *)&address, length) == 0) {
+		*fd = made;
+		return OH_OK;
+	}
+	code = errno;
+	close(made);
+	*retry = worth_a_retry(code);
+	if (*retry)
+		return OH_OK;
+	return OH__FAIL_CALL(OH_ERR_SYSTEM, "connect", code,
+			     "cannot reach rank 0's rendezvous socket");
+}
+
+static enum oh_status connect_root(const struct oh__rendezvous_options *options,
+				   int *fd)
+{
+	uint64_t deadline_ns =
+		options->deadline_ns + PATIENCE_MS * OH__NS_PER_MS;
+	long pause_us = RETRY_FIRST_US;
+
+	for (;;) {
+		bool retry;
+		enum oh_status status =
+			connect_once(options->place, fd, &retry);
+		struct timespec pause = {.tv_nsec = pause_us * 1000};
+
+		if (status || !retry)
+			return status;
+		if (oh__now_ns() >= deadline_ns)
+			return OH__FAIL(OH_ERR_TIMEOUT,
+					"rank 0 of %d did not open the "
+					"rendezvous before the deadline, seen "
+					"by rank %d: has it been started, on "
+					"this host and in this network "
+					"namespace, with the same id?",
+					options->ranks, options->rank);
+		nanosleep(&pause, NULL);
+		pause_us = pause_us * 2 > RETRY_LAST_US ? RETRY_LAST_US
+							: pause_us * 2;
+	}
+}
+
+static enum oh_status say_hello(int fd,
+				const struct oh__rendezvous_options *options)
+{
+	struct oh__message message;
+	struct oh__hello *hello = &message.body.hello;
+
+	memset(hello, 0, sizeof(*hello));
+	memcpy(hello->secret, options->place->secret, sizeof(hello->secret));
+	hello->rank = (uint32_t)options->rank;
+	hello->ranks = (uint32_t)options->ranks;
+	hello->agree_count = (uint32_t)options->agree_count;
+	for (int i = 0; i < options->agree_count; i++)
+		hello->agree[i] = options->agree[i].value;
+	memcpy(hello->facts, options->facts, OH__FACTS_BYTES);
+	return oh__message_send(fd, &message, OH__MESSAGE_HELLO, options->fds,
+				OH__RANK_FDS);
+}
+
+static enum oh_status take_welcome(struct oh__incoming *incoming,
+				   struct oh__rendezvous *rendezvous)
+{
+	int next = 0;
+
+	if (incoming->message.header.type == OH__MESSAGE_VERDICT) {
+		enum oh_status status = oh__meeting_take_verdict(
+			&incoming->message.body.verdict);
+
+		if (status)
+			return status;
+	}
+	if (incoming->message.header.type != OH__MESSAGE_WELCOME ||
+	    incoming->fd_count != (rendezvous->ranks - 1) * OH__RANK_FDS)
+		return OH__FAIL(OH_ERR_PROTOCOL,
+				"rank 0 sent a message of type %u with %d "
+				"descriptors where its welcome was due",
+				incoming->message.header.type,
+				incoming->fd_count);
+	for (int i = 0; i < rendezvous->ranks; i++) {
+		if (i == rendezvous->rank)
+			continue;
+		memcpy(rendezvous->facts[i],
+		       incoming->message.body.welcome.facts[i],
+		       OH__FACTS_BYTES);
+		for (int k = 0; k < OH__RANK_FDS; k++)
+			rendezvous->fds[i][k] = incoming->fds[next++];
+	}
+	incoming->fd_count = 0;
+	return OH_OK;
+}
+
+static enum oh_status
+await_welcome(int fd, const struct oh__rendezvous_options *options,
+	      struct oh__rendezvous *rendezvous)
+{
+	struct oh__incoming incoming;
+	enum oh_status status;
+
+	status = oh__meeting_wait(fd, options->deadline_ns +
+					      PATIENCE_MS * OH__NS_PER_MS);
+	if (status == OH_ERR_TIMEOUT)
+		return OH__FAIL(OH_ERR_TIMEOUT,
+				"rank 0 did not answer rank %d before the "
+				"deadline: it is stopped, or waits longer for "
+				"another rank",
+				options->rank);
+	if (!status)
+		status = oh__message_receive(fd, "rank 0", &incoming);
+	if (status == OH_ERR_PEER_LOST)
+		return OH__FAIL(OH_ERR_PEER_LOST,
+				"rank 0 closed the rendezvous without a word: "
+				"its process has ended, or all %d ranks had "
+				"come already and this process is one too many",
+				options->ranks);
+	if (status)
+		return status;
+	status = take_welcome(&incoming, rendezvous);
+	oh__incoming_close(&incoming);
+	return status;
+}
+
+enum oh_status
+oh__meeting_as_member(const struct oh__rendezvous_options *options,
+		      struct oh__rendezvous *rendezvous)
+{
+	enum oh_status status;
+	int fd = -1;
+
+	status = connect_root(options, &fd);
+	if (!status)
+		status = check_root(fd);
+	if (!status)
+		status = say_hello(fd, options);
+	/* rank 0 may have refused and closed before it read the hello: its
+	 * verdict is still there to be read */
+	if (!status || status == OH_ERR_PEER_LOST)
+		status = await_welcome(fd, options, rendezvous);
+	if (status) {
+		oh__fd_close(&fd);
+		return status;
+	}
+	rendezvous->sockets[0] = fd;
+	return OH_OK;
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The rendezvous as rank 0 sees it: a guest is a connection that has not said
+ * hello yet; it becomes a member, is refused, or runs out of time. When
+ * something is wrong rank 0 stays for GRACE, so that ranks that come later get
+ * the same verdict.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/descriptor.h"
+#include "comm/meeting.h"
+
+#define GUESTS 64
+#define GUEST_MS 5000
+#define GRACE_MS 2000
+
+struct guest {
+	int socket;
+	int pid;
+	uint64_t expires_ns;
+};
+
+struct root {
+	const struct oh__rendezvous_options *options;
+	struct oh__rendezvous *rendezvous;
+	int listener;
+	int joined; /* members, rank 0 included */
+	int answered; /* ranks told of a failure */
+	int refused;
+	int guest_count;
+	struct guest guests[GUESTS];
+};
+
+static enum oh_status open_listener(struct root *root, int *taken)
+{
+	struct sockaddr_un address;
+	socklen_t length = oh__meeting_address(root->options->place, &address);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
+			0);
+
+	if (fd < 0)
+		return OH__FAIL_CALL(OH_ERR_SYSTEM, "socket", errno,
+				     "no rendezvous socket");
+	if (bind(fd, (struct sockaddr *)&address, length) < 0) {
+		enum oh_status status = OH_OK;
+
+		if (errno == EADDRINUSE)
+			*taken = 1;
+		else
+			status = OH__FAIL_CALL(OH_ERR_SYSTEM, "bind", errno,
+					       "cannot open the rendezvous");
+		close(fd);
+		return status;
+	}
+	if (listen(fd, 2 * GUESTS) < 0) {
+		enum oh_status status =
+			OH__FAIL_CALL(OH_ERR_SYSTEM, "listen", errno,
+				      "cannot open the rendezvous");
+
+		close(fd);
+		return status;
+	}
+	root->listener = fd;
+	return OH_OK;
+}
+
+static void drop_guest(struct root *root, int index)
+{
+	root->guests[index] = root->guests[--root->guest_count];
+}
+
+/* A stranger: it is told, the ranks are not disturbed. */
+static void refuse(struct root *root, int index, const char *why)
+{
+	struct guest *guest = &root->guests[index];
+	struct oh__message message;
+	struct oh__verdict *verdict = &message.body.verdict;
+
+	oh__log(OH_LOG_WARN, "rendezvous refused process %d: %s", guest->pid,
+		why);
+	memset(verdict, 0, sizeof(*verdict));
+	verdict->status = OH_ERR_PROTOCOL;
+	verdict->culprit = -1;
+	snprintf(verdict->text, sizeof(verdict->text),
+		 "rank 0 refused the connection of process %d: %s", guest->pid,
+		 why);
+	oh__message_send(guest->socket, &message, OH__MESSAGE_VERDICT, NULL, 0);
+	oh__fd_close(&guest->socket);
+	drop_guest(root, index);
+	root->refused++;
+}
+
+static void accept_guests(struct root *root)
+{
+	while (root->guest_count < GUESTS) {
+		struct guest *guest = &root->guests[root->guest_count];
+		struct ucred peer;
+		int fd = accept4(root->listener, NULL, NULL, SOCK_CLOEXEC);
+
+		if (fd < 0)
+			return;
+		guest->socket = fd;
+		guest->pid = -1;
+		guest->expires_ns = oh__now_ns() + GUEST_MS * OH__NS_PER_MS;
+		root->guest_count++;
+		if (!oh__meeting_peer(fd, &peer)) {
+			refuse(root, root->guest_count - 1,
+			       "the kernel does not say who it is");
+			continue;
+		}
+		guest->pid = peer.pid;
+		if (peer.uid != geteuid())
+			refuse(root, root->guest_count - 1,
+			       "it belongs to another user");
+	}
+}
+
+/* In the same time whatever the difference. */
+static bool same_secret(const uint8_t *a, const uint8_t *b)
+{
+	unsigned different = 0;
+
+	for (int i = 0; i < OH__SECRET_BYTES; i++)
+		different |= (unsigned)(a[i] ^ b[i]);
+	return !different;
+}
+
+static enum oh_status check_hello(const struct root *root,
+				  const struct oh__hello *hello, int pid)
+{
+	const struct oh__rendezvous_options *options = root->options;
+
+	if (hello->ranks != (uint32_t)options->ranks)
+		return OH__FAIL(OH_ERR_MISMATCH,
+				"the ranks disagree on their number: rank 0 "
+				"says %d, rank %u (process %d) says %u",
+				options->ranks, hello->rank, pid, hello->ranks);
+	if (hello->rank >= hello->ranks)
+		return OH__FAIL(OH_ERR_MISMATCH,
+				"process %d says it is rank %u of %u", pid,
+				hello->rank, hello->ranks);
+	if (hello->rank == 0 || root->rendezvous->sockets[hello->rank] >= 0)
+		return OH__FAIL(OH_ERR_MISMATCH,
+				"two processes say they are rank %u; the "
+				"second is process %d",
+				hello->rank, pid);
+	if (hello->agree_count != (uint32_t)options->agree_count)
+		return OH__FAIL(OH_ERR_MISMATCH,
+				"rank %u has %u common settings, rank 0 has "
+				"%d: the ranks run different versions of the "
+				"library",
+				hello->rank, hello->agree_count,
+				options->agree_count);
+	for (int i = 0; i < options->agree_count; i++)
+		if (hello->agree[i] != options->agree[i].value)
+			return OH__FAIL(
+				OH_ERR_MISMATCH,
+				"the ranks disagree on %s: rank 0 has "
+				"%llu, rank %u has %llu",
+				options->agree[i].name,
+				(unsigned long long)options->agree[i].value,
+				hello->rank,
+				(unsigned long long)hello->agree[i]);
+	return OH_OK;
+}
+
+static enum oh_status admit(struct root *root, int index,
+			    struct oh__incoming *incoming)
+{
+	struct oh__rendezvous *rendezvous = root->rendezvous;
+	const struct oh__hello *hello = &incoming->message.body.hello;
+	struct guest *guest = &root->guests[index];
+	enum oh_status status = check_hello(root, hello, guest->pid);
+
+	if (status)
+		return status;
+	if (incoming->fd_count != OH__RANK_FDS)
+		return OH__FAIL(OH_ERR_PROTOCOL,
+				"rank %u sent %d descriptors, expected %d",
+				hello->rank, incoming->fd_count, OH__RANK_FDS);
+	rendezvous->sockets[hello->rank] = guest->socket;
+	memcpy(rendezvous->facts[hello->rank], hello->facts, OH__FACTS_BYTES);
+	for (int k = 0; k < OH__RANK_FDS; k++)
+		rendezvous->fds[hello->rank][k] = incoming->fds[k];
+	incoming->fd_count = 0;
+	drop_guest(root, index);
+	root->joined++;
+	return OH_OK;
+}
+
+/* Reads a guest's hello. A failure here fails the rendezvous. */
+static enum oh_status hear_guest(struct root *root, int index)
+{
+	struct guest *guest = &root->guests[index];
+	struct oh__incoming incoming;
+	enum oh_status status;
+	char who[32];
+
+	snprintf(who, sizeof(who), "process %d", guest->pid);
+	status = oh__message_receive(guest->socket, who, &incoming);
+	if (status == OH_ERR_MISMATCH)
+		return status; /* another version of the library */
+	if (status == OH_ERR_PEER_LOST) {
+		oh__fd_close(&guest->socket);
+		drop_guest(root, index);
+		return OH_OK;
+	}
+	if (status) {
+		refuse(root, index, oh_last_error()->message);
+		return OH_OK;
+	}
+	if (incoming.message.header.type != OH__MESSAGE_HELLO ||
+	    !same_secret(incoming.message.body.hello.secret,
+			 root->options->place->secret)) {
+		refuse(root, index, "it does not hold the id");
+		oh__incoming_close(&incoming);
+		return OH_OK;
+	}
+	status = admit(root, index, &incoming);
+	oh__incoming_close(&incoming);
+	return status;
+}
+
+/* A member says nothing before it is welcomed: readable means it has gone. */
+static enum oh_status check_members(struct root *root,
+				    const struct pollfd *polls)
+{
+	for (int i = 1; i < root->options->ranks; i++)
+		if (root->rendezvous->sockets[i] >= 0 && polls[i].revents)
+			return OH__FAIL(OH_ERR_PEER_LOST,
+					"rank %d ended or gave up before all "
+					"ranks had come",
+					i);
+	return OH_OK;
+}
+
+static enum oh_status timed_out(const struct root *root)
+{
+	char missing[96] = "";
+	size_t used = 0;
+
+	for (int i = 1; i < root->options->ranks; i++)
+		if (root->rendezvous->sockets[i] < 0)
+			used += (size_t)snprintf(missing + used,
+						 sizeof(missing) - used, " %d",
+						 i);
+	return OH__FAIL(OH_ERR_TIMEOUT,
+			"%d of %d ranks came before the deadline, missing "
+			"rank%s; %d connections were refused",
+			root->joined, root->options->ranks, missing,
+			root->refused);
+}
+
+static void expire_guests(struct root *root)
+{
+	uint64_t now = oh__now_ns();
+
+	for (int i = root->guest_count - 1; i >= 0; i--)
+		if (root->guests[i].expires_ns <= now)
+			refuse(root, i, "it said nothing");
+}
+
+/* One wait for whatever comes next, at most until until_ns. */
+static enum oh_status serve(struct root *root, uint64_t until_ns)
+{
+	struct pollfd polls[OH_MAX_RANKS + GUESTS];
+	int guests = root->guest_count;
+	int ms = oh__ms_until(until_ns);
+	enum oh_status status;
+
+	/* [0] is the listener, [rank] a member, then the guests */
+	polls[0] = (struct pollfd){.fd = root->listener, .events = POLLIN};
+	for (int i = 1; i < OH_MAX_RANKS; i++)
+		polls[i] = (struct pollfd){.fd = root->rendezvous->sockets[i],
+					   .events = POLLIN};
+	for (int i = 0; i < guests; i++)
+		polls[OH_MAX_RANKS + i] = (struct pollfd){
+			.fd = root->guests[i].socket, .events = POLLIN};
+	if (guests && ms > GUEST_MS / 10)
+		ms = GUEST_MS / 10;
+	if (poll(polls, (nfds_t)(OH_MAX_RANKS + guests), ms) <= 0) {
+		expire_guests(root);
+		return OH_OK;
+	}
+	status = check_members(root, polls);
+	/* from the end: dropping one moves the last into its place */
+	for (int i = guests - 1; i >= 0 && !status; i--)
+		if (polls[OH_MAX_RANKS + i].revents)
+			status = hear_guest(root, i);
+	if (!status && polls[0].revents)
+		accept_guests(root);
+	expire_guests(root);
+	return status;
+}
+
+/* Tells all that are here, and those that come within the grace, why not. */
+static void tell_failure(struct root *root, enum oh_status status)
+{
+	struct oh__rendezvous *rendezvous = root->rendezvous;
+	uint64_t until_ns = oh__now_ns() + GRACE_MS * OH__NS_PER_MS;
+	int told = 0;
+
+	for (int i = 1; i < OH_MAX_RANKS; i++)
+		if (rendezvous->sockets[i] >= 0) {
+			oh__meeting_send_verdict(rendezvous->sockets[i], status,
+						 -1);
+			oh__fd_close(&rendezvous->sockets[i]);
+			told++;
+		}
+	while (oh__now_ns() < until_ns) {
+		struct pollfd one = {.fd = root->listener, .events = POLLIN};
+
+		for (; root->guest_count; root->guest_count--) {
+			struct guest *guest =
+				&root->guests[root->guest_count - 1];
+
+			oh__meeting_send_verdict(guest->socket, status, -1);
+			oh__fd_close(&guest->socket);
+			told++;
+		}
+		if (told >= root->options->ranks - 1)
+			return;
+		if (poll(&one, 1, oh__ms_until(until_ns)) > 0)
+			accept_guests(root);
+	}
+}
+
+static enum oh_status welcome(struct root *root, int rank)
+{
+	struct oh__rendezvous *rendezvous = root->rendezvous;
+	struct oh__message message;
+	int fds[OH__MESSAGE_FDS];
+	int count = 0;
+	enum oh_status status;
+
+	memcpy(message.body.welcome.facts, rendezvous->facts,
+	       sizeof(rendezvous->facts));
+	for (int i = 0; i < root->options->ranks; i++)
+		for (int k = 0; k < OH__RANK_FDS && i != rank; k++)
+			fds[count++] = i ? rendezvous->fds[i][k]
+					 : root->options->fds[k];
+	status = oh__message_send(rendezvous->sockets[rank], &message,
+				  OH__MESSAGE_WELCOME, fds, count);
+	if (status == OH_ERR_PEER_LOST)
+		return OH__FAIL(status, "rank %d ended before it was welcomed",
+				rank);
+	return status;
+}
+
+enum oh_status oh__meeting_as_root(const struct oh__rendezvous_options *options,
+				   struct oh__rendezvous *rendezvous,
+				   int *taken)
+{
+	struct root root = {
+		.options = options, .rendezvous = rendezvous, .joined = 1};
+	enum oh_status status = open_listener(&root, taken);
+
+	if (status || *taken)
+		return status;
+	while (root.joined < options->ranks && !status) {
+		if (oh__now_ns() >= options->deadline_ns)
+			status = timed_out(&root);
+		else
+			status = serve(&root, options->deadline_ns);
+	}
+	for (int i = 1; i < options->ranks && !status; i++)
+		status = welcome(&root, i);
+	if (status)
+		tell_failure(&root, status);
+	for (int i = 0; i < root.guest_count; i++)
+		oh__fd_close(&root.guests[i].socket);
+	oh__fd_close(&root.listener);
+	return status;
+}

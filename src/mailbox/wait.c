@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+#include "mailbox/wait.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "comm/liveness.h"
+
+/* How often the life descriptors are polled; a death is seen within twice
+ * that. */
+#define LIFE_NS (20 * OH__NS_PER_MS)
+/* From here on a waiting rank yields its core between looks. */
+#define YIELD_NS 50000ull
+/* From here on it sleeps for SLEEP_NS: nobody is in a hurry any more. */
+#define LAZY_NS (200 * OH__NS_PER_MS)
+#define SLEEP_NS 50000
+
+struct patience {
+	uint64_t start_ns, next_life_ns;
+};
+
+/* The ranks of the set from which it has not come. */
+static uint32_t missing_of(const struct oh__mailbox *m,
+			   const struct oh__wait *wait, uint32_t ranks)
+{
+	uint32_t missing = 0;
+
+	for (int rank = 0; rank < m->ranks; rank++)
+		if (ranks >> rank & 1 && !oh__has_come(m, wait, rank))
+			missing |= 1u << rank;
+	return missing;
+}
+
+static const char *list_ranks(uint32_t ranks, char *text, size_t bytes)
+{
+	size_t used = 0;
+
+	*text = '\0';
+	for (int rank = 0; rank < OH_MAX_RANKS && used < bytes; rank++)
+		if (ranks >> rank & 1)
+			used += (size_t)snprintf(text + used, bytes - used,
+						 "%s%d", used ? ", " : "",
+						 rank);
+	return text;
+}
+
+static enum oh_status check_abort(struct oh__mailbox *m)
+{
+	uint64_t failure =
+		atomic_load_explicit(&m->failure, memory_order_acquire);
+
+	if (!atomic_load_explicit(&m->abort, memory_order_acquire))
+		return OH_OK;
+	return OH__FAIL(OH_ERR_ABORTED,
+			"rank %d: the call was ended by oh_comm_abort on "
+			"rank %d",
+			m->rank, oh__state_culprit(failure));
+}
+
+/* Follows a rank that has failed; a rank that left is lost if it is missed. */
+static enum oh_status check_states(struct oh__mailbox *m, uint32_t missing)
+{
+	for (int rank = 0; rank < m->ranks; rank++) {
+		/* pairs with set_state */
+		uint64_t state = atomic_load_explicit(
+			&m->peer[rank]->state.word, memory_order_acquire);
+		unsigned status = oh__state_status(state);
+		int culprit = oh__state_culprit(state);
+
+		if (!state || rank == m->rank)
+			continue;
+		if (status == OH__STATE_LEFT) {
+			if (!(missing >> rank & 1))
+				continue;
+			oh__mailbox_fail(m, OH_ERR_PEER_LOST, rank);
+			return OH__FAIL(OH_ERR_PEER_LOST,
+					"rank %d destroyed its communicator, "
+					"and rank %d waits for it in call %llu",
+					rank, m->rank,
+					(unsigned long long)m->call);
+		}
+		if (culprit < 0 || culprit >= m->ranks)
+			culprit = rank;
+		if (!strcmp(oh_status_name((enum oh_status)status), "unknown"))
+			status = OH_ERR_PROTOCOL;
+		oh__mailbox_fail(m, (enum oh_status)status, culprit);
+		return OH__FAIL((enum oh_status)status,
+				"rank %d reports: %s (caused by rank %d)", rank,
+				oh_status_text((enum oh_status)status),
+				culprit);
+	}
+	return OH_OK;
+}
+
+/* The call's word with another signature: the rank calls something else. */
+static enum oh_status check_mismatch(struct oh__mailbox *m, uint32_t missing)
+{
+	int half = oh__half_now(m);
+	const struct oh__call_record *ours = &m->own->half[half].record;
+
+	for (int rank = 0; rank < m->ranks; rank++) {
+		const struct oh__half *theirs = &m->peer[rank]->half[half];
+		uint64_t word = atomic_load_explicit(&theirs->packets[0].word,
+						     memory_order_acquire);
+
+		if (!(missing >> rank & 1) || word >> 32 != m->want >> 32 ||
+		    word == m->want)
+			continue;
+		oh__mailbox_fail(m, OH_ERR_MISMATCH, rank);
+		return OH__FAIL(
+			OH_ERR_MISMATCH,
+			"call %llu differs: rank %d calls %s of %llu %s, op "
+			"%s, root %u; rank %d calls %s of %llu %s, op %s, "
+			"root %u",
+			(unsigned long long)m->call, m->rank,
+			oh_collective_name(
+				(enum oh_collective)ours->collective),
+			(unsigned long long)ours->count,
+			oh_dtype_name((enum oh_dtype)ours->dtype),
+			oh_op_name((enum oh_op)ours->op), ours->root, rank,
+			oh_collective_name(
+				(enum oh_collective)theirs->record.collective),
+			(unsigned long long)theirs->record.count,
+			oh_dtype_name((enum oh_dtype)theirs->record.dtype),
+			oh_op_name((enum oh_op)theirs->record.op),
+			theirs->record.root);
+	}
+	return OH_OK;
+}
+
+static enum oh_status check_life(struct oh__mailbox *m,
+				 const struct oh__wait *wait, uint32_t ranks)
+{
+	uint32_t lost = oh__life_lost(m->life, m->ranks);
+
+	/* what a rank stored before it ended is there by now */
+	lost &= lost ? missing_of(m, wait, ranks) : 0;
+	if (!lost)
+		return OH_OK;
+	oh__mailbox_fail(m, OH_ERR_PEER_LOST, __builtin_ctz(lost));
+	return OH__FAIL(OH_ERR_PEER_LOST,
+			"the process of rank %d has ended, and rank %d waits "
+			"for it in call %llu",
+			__builtin_ctz(lost), m->rank,
+			(unsigned long long)m->call);
+}
+
+static enum oh_status check_deadline(struct oh__mailbox *m,
+				     const struct oh__wait *wait,
+				     uint32_t ranks, uint64_t waited_ns)
+{
+	uint32_t missing;
+	char list[64];
+
+	if (waited_ns < m->timeout_ns)
+		return OH_OK;
+	missing = missing_of(m, wait, ranks);
+	if (!missing)
+		return OH_OK;
+	oh__mailbox_fail(m, OH_ERR_TIMEOUT, __builtin_ctz(missing));
+	return OH__FAIL(OH_ERR_TIMEOUT,
+			"rank %d waited %llu ms in call %llu for rank %s, "
+			"whose process lives: it is stopped, busy or has "
+			"skipped a call",
+			m->rank,
+			(unsigned long long)(waited_ns / OH__NS_PER_MS),
+			(unsigned long long)m->call,
+			list_ranks(missing, list, sizeof(list)));
+}
+
+static void rest(const struct oh__mailbox *m, uint64_t waited_ns)
+{
+	struct timespec nap = {.tv_nsec = SLEEP_NS};
+
+	if (waited_ns >= LAZY_NS)
+		nanosleep(&nap, NULL);
+	else if (m->spin_short || waited_ns >= YIELD_NS)
+		sched_yield();
+}
+
+/* Everything but the words themselves. */
+static enum oh_status look_around(struct oh__mailbox *m,
+				  const struct oh__wait *wait, uint32_t ranks,
+				  struct patience *patience)
+{
+	uint64_t now = oh__now_ns();
+	uint32_t missing = missing_of(m, wait, ranks);
+	enum oh_status status;
+
+	status = check_abort(m);
+	if (!status)
+		status = check_mismatch(m, missing);
+	if (!status)
+		status = check_states(m, missing);
+	if (!status && now >= patience->next_life_ns) {
+		patience->next_life_ns = now + LIFE_NS;
+		status = check_life(m, wait, ranks);
+	}
+	if (!status)
+		status = check_deadline(m, wait, ranks,
+					now - patience->start_ns);
+	if (!status)
+		rest(m, now - patience->start_ns);
+	return status;
+}
+
+enum oh_status oh__wait_slow(struct oh__mailbox *m, const struct oh__wait *wait,
+			     uint32_t ranks)
+{
+	uint64_t now = oh__now_ns();
+	struct patience patience = {now, now + LIFE_NS};
+	int looks = m->spin_short ? 4 : 64;
+	enum oh_status status;
+
+	for (;;) {
+		for (int i = 0; i < looks; i++) {
+			if (!missing_of(m, wait, ranks))
+				return OH_OK;
+			oh__pause();
+		}
+		status = look_around(m, wait, ranks, &patience);
+		if (status)
+			return status;
+	}
+}
+
+static enum oh_status await_credits(struct oh__mailbox *m, uint64_t call)
+{
+	struct oh__wait wait = {.what = OH__FINISHED, .call = call};
+	enum oh_status status = oh__wait(m, &wait, oh__others(m));
+
+	if (status)
+		return status;
+	for (int i = 0; i < m->ranks; i++)
+		if (m->known[i] < call)
+			m->known[i] = call;
+	return OH_OK;
+}
+
+enum oh_status oh__call_begin(struct oh__mailbox *m, uint32_t signature,
+			      const struct oh__call_record *record)
+{
+	uint64_t call = m->call + 1;
+	bool credits = false;
+
+	/* the half was last used in call-2; before any write to it */
+	for (int i = 0; i < m->ranks; i++)
+		credits |= i != m->rank && m->known[i] + 2 < call &&
+			   !oh__fault(OH__FAULT_NO_CREDIT);
+	if (credits) {
+		/* mismatches show in the half of the call that was */
+		enum oh_status status = await_credits(m, call - 2);
+
+		if (status)
+			return status;
+	}
+	if (oh__fault(OH__FAULT_NO_SIGNATURE))
+		signature = 0;
+	m->call = call;
+	m->want = (uint64_t)oh__epoch(call) << 32 | signature;
+	m->own->half[oh__half_now(m)].record = *record;
+	return OH_OK;
+}
+
+int oh__publish_packets(struct oh__mailbox *m, const void *data, size_t bytes)
+{
+	struct oh__packet *packets = m->own->half[oh__half_now(m)].packets;
+	const uint8_t *at = data;
+	int count = (int)((bytes + OH__PACKET_BYTES - 1) / OH__PACKET_BYTES);
+
+	oh__fault_delay();
+	for (int i = 0; i < count; i++) {
+		size_t part =
+			bytes < OH__PACKET_BYTES ? bytes : OH__PACKET_BYTES;
+
+		if (oh__fault(OH__FAULT_FLAG_FIRST)) {
+			atomic_store(&packets[i].word, m->want);
+			oh__fault_delay();
+		}
+		memcpy(packets[i].payload, at, part);
+		/* pairs with oh__has_come */
+		atomic_store_explicit(&packets[i].word, m->want,
+				      memory_order_release);
+		at += part;
+		bytes -= part;
+	}
+	return count;
+}
+
+void oh__read_packets(const struct oh__mailbox *m, int rank, void *data,
+		      size_t bytes)
+{
+	const struct oh__packet *packets =
+		m->peer[rank]->half[oh__half_now(m)].packets;
+	uint8_t *at = data;
+
+	for (; bytes > OH__PACKET_BYTES; bytes -= OH__PACKET_BYTES) {
+		memcpy(at, packets++->payload, OH__PACKET_BYTES);
+		at += OH__PACKET_BYTES;
+	}
+	memcpy(at, packets->payload, bytes);
+}
+
+/* One packet beyond those in use, only if it is not clean: own memory, mostly
+ * a hit in the cache. */
+static void scrub(struct oh__mailbox *m, int used_packets, bool used_reduced)
+{
+	struct oh__half *half = &m->own->half[oh__half_now(m)];
+
+	if (++m->scrub >= OH__PACKETS)
+		m->scrub = 1;
+	if ((int)m->scrub >= used_packets &&
+	    atomic_load_explicit(&half->packets[m->scrub].word,
+				 memory_order_relaxed))
+		atomic_store_explicit(&half->packets[m->scrub].word, 0,
+				      memory_order_relaxed);
+	if (!used_reduced &&
+	    atomic_load_explicit(&half->reduced.word, memory_order_relaxed))
+		atomic_store_explicit(&half->reduced.word, 0,
+				      memory_order_relaxed);
+}
+
+void oh__call_end(struct oh__mailbox *m, int used_packets, bool used_reduced)
+{
+	oh__fault_delay();
+	if (!oh__fault(OH__FAULT_NO_SCRUB))
+		scrub(m, used_packets, used_reduced);
+	/* pairs with oh__has_come: all reads of the call come before it */
+	atomic_store_explicit(&m->own->finished.word, m->call,
+			      memory_order_release);
+}
+
+static void set_state(struct oh__mailbox *m, uint64_t state)
+{
+	/* pairs with check_states */
+	atomic_store_explicit(&m->own->state.word, state, memory_order_release);
+}
+
+void oh__mailbox_fail(struct oh__mailbox *m, enum oh_status status, int culprit)
+{
+	uint64_t none = 0;
+	uint64_t state = oh__state(status, culprit);
+
+	if (atomic_compare_exchange_strong(&m->failure, &none, state))
+		set_state(m, state);
+}
+
+void oh__mailbox_leave(struct oh__mailbox *m)
+{
+	if (!atomic_load(&m->failure) && m->own)
+		set_state(m, oh__state(OH__STATE_LEFT, m->rank));
+}
