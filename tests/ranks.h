@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs a function as the ranks of a test: as threads of this process, or as
+ * fresh processes (the test program executed again). What the ranks find goes
+ * into memory that all of them and the parent share, and becomes one TAP line
+ * a run, with a note for each failure. Every run has a deadline, after which
+ * its ranks are killed and the run has failed; a note says what each of them
+ * was doing (ranks_at).
+ *
+ * A program has a table of cases, ended by one without a name, and a main that
+ * begins with ranks_main: in a fresh process that runs the case and exits.
+ *
+ *	static const struct ranks_case cases[] = {{"sum", sum}, {0}};
+ *
+ *	int main(int argc, char **argv)
+ *	{
+ *		ranks_main(argc, argv, cases);
+ *		ranks_threads(&cases[0], &(struct ranks_options){.ranks = 3});
+ *		ranks_processes(&cases[0], &(struct ranks_options){.ranks = 3});
+ *		return tap_done();
+ *	}
+ *
+ * Environment of the tests:
+ *	ONEHOP_TEST_SEED	the seed; else one is drawn and printed
+ *	ONEHOP_TEST_QUICK=1	less work (valgrind, sanitizers)
+ *	ONEHOP_TEST_DEADLINE_S	the deadline of every run
+ */
+#ifndef OH_TESTS_RANKS_H
+#define OH_TESTS_RANKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "onehop/onehop.h"
+#include "tap.h"
+
+#define RANKS_IDS 8
+#define RANKS_WORDS 64
+
+struct ranks_board;
+
+/* What a rank knows of its run. */
+struct ranks_self {
+	int rank, ranks;
+	const char *argument; /* of ranks_options, "" for none */
+	uint64_t seed; /* the same on all ranks, new in every run */
+	struct oh_unique_id ids[RANKS_IDS]; /* the same on all ranks */
+	/* zero at first; shared by all ranks and ranks_words */
+	_Atomic uint64_t *words;
+	struct ranks_board *board;
+};
+
+typedef void ranks_fn(struct ranks_self *self);
+
+struct ranks_case {
+	const char *name; /* one word */
+	ranks_fn *run;
+};
+
+struct ranks_options {
+	int ranks; /* 1 to OH_MAX_RANKS */
+	const char *argument; /* for the ranks; at most 255 characters */
+	const char *text; /* of the TAP line; NULL: made from the rest */
+	/* 0: 60. Longer under sanitizers; ONEHOP_TEST_DEADLINE_S wins. */
+	unsigned deadline_s;
+	/* bit i: rank i ends by a signal or an exit of its own before its
+	 * function returns, and must do so (processes only) */
+	uint32_t dies;
+};
+
+/* The first line of main. */
+void ranks_main(int argc, char **argv, const struct ranks_case *cases);
+
+/* One run and its TAP line; true if it passed. */
+bool ranks_threads(const struct ranks_case *test,
+		   const struct ranks_options *options);
+bool ranks_processes(const struct ranks_case *test,
+		     const struct ranks_options *options);
+
+/*
+ * The same in steps, for a test that stops, kills or times its processes.
+ * ranks_start does not print; ranks_wait waits for all, kills those that are
+ * left at the deadline, and gives the number of failures; ranks_notes prints
+ * them. To free: ranks_free, which kills what still runs.
+ */
+struct ranks_group;
+
+struct ranks_group *ranks_start(const struct ranks_case *test,
+				const struct ranks_options *options);
+pid_t ranks_pid(const struct ranks_group *group, int rank);
+_Atomic uint64_t *ranks_words(struct ranks_group *group);
+int ranks_wait(struct ranks_group *group);
+void ranks_notes(const struct ranks_group *group);
+void ranks_free(struct ranks_group *group);
+
+/* In a rank: what must hold. Returns it. After some failures of one rank only
+ * their number is kept. */
+__attribute__((format(printf, 3, 4))) bool
+ranks_check(struct ranks_self *self, bool holds, const char *format, ...);
+
+/* A status that must be OH_OK; the failure has oh_last_error's message. */
+bool ranks_fine(struct ranks_self *self, enum oh_status status,
+		const char *what);
+
+/* What the rank does now, for the note at a deadline. */
+__attribute__((format(printf, 2, 3))) void ranks_at(struct ranks_self *self,
+						    const char *format, ...);
+
+/*
+ * Makes the communicator of ids[k], with timeouts just below the deadline
+ * (other timeouts: call oh_comm_create yourself). NULL is a failure that has
+ * been noted.
+ */
+struct oh_comm *ranks_comm(struct ranks_self *self, int k);
+
+/* All ranks meet, without the library; false if the deadline has passed. */
+bool ranks_barrier(struct ranks_self *self);
+
+/* Waits until the word is at least value; false at the deadline. */
+bool ranks_await(_Atomic uint64_t *word, uint64_t value);
+
+bool ranks_quick(void);
+/* The program's seed, printed when it is first asked for. */
+uint64_t ranks_seed(void);
+
+/* Random numbers: splitmix64 of Steele, Lea and Flood (2014). */
+struct ranks_random {
+	uint64_t state;
+};
+
+static inline uint64_t ranks_mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+static inline uint64_t ranks_random(struct ranks_random *random)
+{
+	return ranks_mix(random->state += 0x9e3779b97f4a7c15ull);
+}
+
+/* 0 to below - 1. */
+static inline uint64_t ranks_below(struct ranks_random *random, uint64_t below)
+{
+	return (uint64_t)(((unsigned __int128)ranks_random(random) * below) >>
+			  64);
+}
+
+#endif
