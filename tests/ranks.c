@@ -47,6 +47,7 @@ struct ranks_group {
 	uint64_t deadline_ns;
 	uint32_t dies;
 	int fd;
+	char text[320];
 	pid_t pids[OH_MAX_RANKS];
 	bool running[OH_MAX_RANKS];
 };
@@ -130,6 +131,34 @@ static struct ranks_board *make_board(const struct ranks_case *test,
 		if (oh_unique_id_create(&board->ids[i]))
 			bail("oh_unique_id_create");
 	return board;
+}
+
+static void make_text(char *text, size_t bytes, const char *kind,
+		      const struct ranks_case *test,
+		      const struct ranks_options *options)
+{
+	if (options->text)
+		snprintf(text, bytes, "%s", options->text);
+	else
+		snprintf(text, bytes, "%s, %d %s%s%s", test->name,
+			 options->ranks, kind, options->argument ? ", " : "",
+			 options->argument ? options->argument : "");
+}
+
+static struct ranks_group *make_group(const struct ranks_case *test,
+				      const struct ranks_options *options,
+				      const char *kind)
+{
+	struct ranks_group *group = calloc(1, sizeof(*group));
+
+	if (!group)
+		bail("no memory");
+	group->board = make_board(test, options, &group->fd);
+	group->deadline_ns =
+		now_ns() + group->board->deadline_s * 1000000000ull;
+	group->dies = options->dies;
+	make_text(group->text, sizeof(group->text), kind, test, options);
+	return group;
 }
 
 static void run_rank(struct ranks_board *board, int rank, ranks_fn *run)
@@ -295,51 +324,17 @@ static void on_alarm(int signal)
 	_exit(1);
 }
 
-static int print_notes(const struct ranks_board *board)
+struct ranks_group *ranks_run_threads(const struct ranks_case *test,
+				      const struct ranks_options *options)
 {
-	int failures = 0;
-
-	for (int i = 0; i < board->ranks; i++) {
-		const struct place *place = &board->places[i];
-
-		for (int n = 0; n < NOTES && n < place->failures; n++)
-			tap_note("rank %d: %s", i, place->notes[n]);
-		if (place->failures > NOTES)
-			tap_note("rank %d: %d failures in all", i,
-				 place->failures);
-		failures += place->failures;
-	}
-	return failures;
-}
-
-static void make_text(char *text, size_t bytes, const char *kind,
-		      const struct ranks_case *test,
-		      const struct ranks_options *options)
-{
-	if (options->text)
-		snprintf(text, bytes, "%s", options->text);
-	else
-		snprintf(text, bytes, "%s, %d %s%s%s", test->name,
-			 options->ranks, kind, options->argument ? ", " : "",
-			 options->argument ? options->argument : "");
-}
-
-bool ranks_threads(const struct ranks_case *test,
-		   const struct ranks_options *options)
-{
+	struct ranks_group *group = make_group(test, options, "threads");
 	struct thread threads[OH_MAX_RANKS];
-	struct ranks_board *board;
-	char text[320];
-	bool passed;
-	int fd, failures = 0;
 
-	board = make_board(test, options, &fd);
-	close(fd);
-	watched = board;
+	watched = group->board;
 	signal(SIGALRM, on_alarm);
-	alarm(board->deadline_s);
+	alarm(watched->deadline_s);
 	for (int i = 0; i < options->ranks; i++) {
-		threads[i] = (struct thread){board, i, test->run, 0};
+		threads[i] = (struct thread){watched, i, test->run, 0};
 		errno = pthread_create(&threads[i].thread, NULL, run_thread,
 				       &threads[i]);
 		if (errno)
@@ -348,13 +343,7 @@ bool ranks_threads(const struct ranks_case *test,
 	for (int i = 0; i < options->ranks; i++)
 		pthread_join(threads[i].thread, NULL);
 	alarm(0);
-	make_text(text, sizeof(text), "threads", test, options);
-	for (int i = 0; i < options->ranks; i++)
-		failures += board->places[i].failures;
-	passed = tap_ok(!failures, "%s", text);
-	print_notes(board);
-	munmap(board, sizeof(*board));
-	return passed;
+	return group;
 }
 
 /* Processes. */
@@ -383,19 +372,15 @@ static pid_t spawn(const char *program, int fd, int rank)
 struct ranks_group *ranks_start(const struct ranks_case *test,
 				const struct ranks_options *options)
 {
-	struct ranks_group *group = calloc(1, sizeof(*group));
+	struct ranks_group *group = make_group(test, options, "processes");
 	char program[4096];
 	/* valgrind answers this for the program that it runs */
 	ssize_t length =
 		readlink("/proc/self/exe", program, sizeof(program) - 1);
 
-	if (!group || length < 0)
+	if (length < 0)
 		bail("/proc/self/exe");
 	program[length] = '\0';
-	group->board = make_board(test, options, &group->fd);
-	group->deadline_ns =
-		now_ns() + group->board->deadline_s * 1000000000ull;
-	group->dies = options->dies;
 	for (int i = 0; i < options->ranks; i++) {
 		group->pids[i] = spawn(program, group->fd, i);
 		group->running[i] = true;
@@ -484,7 +469,20 @@ int ranks_wait(struct ranks_group *group)
 
 void ranks_notes(const struct ranks_group *group)
 {
-	print_notes(group->board);
+	for (int i = 0; i < group->board->ranks; i++) {
+		const struct place *place = &group->board->places[i];
+
+		for (int n = 0; n < NOTES && n < place->failures; n++)
+			tap_note("rank %d: %s", i, place->notes[n]);
+		if (place->failures > NOTES)
+			tap_note("rank %d: %d failures in all", i,
+				 place->failures);
+	}
+}
+
+const char *ranks_text(const struct ranks_group *group)
+{
+	return group->text;
 }
 
 void ranks_free(struct ranks_group *group)
@@ -499,18 +497,4 @@ void ranks_free(struct ranks_group *group)
 	close(group->fd);
 	munmap(group->board, sizeof(*group->board));
 	free(group);
-}
-
-bool ranks_processes(const struct ranks_case *test,
-		     const struct ranks_options *options)
-{
-	struct ranks_group *group = ranks_start(test, options);
-	char text[320];
-	bool passed;
-
-	make_text(text, sizeof(text), "processes", test, options);
-	passed = tap_ok(!ranks_wait(group), "%s", text);
-	ranks_notes(group);
-	ranks_free(group);
-	return passed;
 }

@@ -73,27 +73,54 @@ struct ranks_options {
 /* The first line of main. */
 void ranks_main(int argc, char **argv, const struct ranks_case *cases);
 
-/* One run and its TAP line; true if it passed. */
-bool ranks_threads(const struct ranks_case *test,
-		   const struct ranks_options *options);
-bool ranks_processes(const struct ranks_case *test,
-		     const struct ranks_options *options);
-
 /*
- * The same in steps, for a test that stops, kills or times its processes.
- * ranks_start does not print; ranks_wait waits for all, kills those that are
- * left at the deadline, and gives the number of failures; ranks_notes prints
- * them. To free: ranks_free, which kills what still runs.
+ * Runs a case as threads, to the end; as processes, without waiting. Neither
+ * prints anything.
  */
 struct ranks_group;
 
+struct ranks_group *ranks_run_threads(const struct ranks_case *test,
+				      const struct ranks_options *options);
 struct ranks_group *ranks_start(const struct ranks_case *test,
 				const struct ranks_options *options);
+
+/* What a test that stops, kills or times its processes asks for. */
 pid_t ranks_pid(const struct ranks_group *group, int rank);
 _Atomic uint64_t *ranks_words(struct ranks_group *group);
+
+/* Waits for all, kills those that are left at the deadline; the number of
+ * failures. */
 int ranks_wait(struct ranks_group *group);
+/* Prints the failures as TAP notes. */
 void ranks_notes(const struct ranks_group *group);
+/* The text of the TAP line. */
+const char *ranks_text(const struct ranks_group *group);
+/* Kills what still runs. */
 void ranks_free(struct ranks_group *group);
+
+/* Waits, prints the TAP line and the notes, frees; true if it passed. Here
+ * because every file that includes tap.h has a count of its own. */
+static inline bool ranks_report(struct ranks_group *group)
+{
+	bool passed = tap_ok(!ranks_wait(group), "%s", ranks_text(group));
+
+	ranks_notes(group);
+	ranks_free(group);
+	return passed;
+}
+
+/* One run and its TAP line; true if it passed. */
+static inline bool ranks_threads(const struct ranks_case *test,
+				 const struct ranks_options *options)
+{
+	return ranks_report(ranks_run_threads(test, options));
+}
+
+static inline bool ranks_processes(const struct ranks_case *test,
+				   const struct ranks_options *options)
+{
+	return ranks_report(ranks_start(test, options));
+}
 
 /* In a rank: what must hold. Returns it. After some failures of one rank only
  * their number is kept. */
