@@ -305,7 +305,7 @@ struct oh_route {
 	size_t size; /* sizeof(struct oh_route), set by the caller */
 	char algorithm[32]; /* "one-shot", "two-shot", ... */
 	char placement[32]; /* "shm" */
-	char stores[32]; /* "cached" or "non-temporal" */
+	char stores[32]; /* "vector", "string" or "non-temporal" */
 	char reducer[32]; /* "avx512", ...: the reduction code in use */
 	char order[32]; /* order of summation: "flat" */
 	char row[224]; /* the table row that chose it */

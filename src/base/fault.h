@@ -16,7 +16,7 @@ enum oh__fault {
 	OH__FAULT_NO_CREDIT, /* a half is rewritten without asking */
 	OH__FAULT_FLAG_FIRST, /* the flag is stored before the data */
 	OH__FAULT_NO_REDUCED_WAIT, /* slices are fetched unasked */
-	OH__FAULT_NO_SCRUB, /* stale packets stay */
+	OH__FAULT_NO_SCRUB, /* a stale reduced flag stays */
 	OH__FAULT_NO_SIGNATURE, /* mismatched calls look alike */
 	OH__FAULT_COUNT,
 };

@@ -10,18 +10,6 @@
 
 #include <string.h>
 
-/* A call as the user made it. */
-struct call {
-	enum oh_collective collective;
-	const void *send;
-	void *recv;
-	size_t count;
-	enum oh_dtype dtype;
-	enum oh_op op;
-	int root;
-	void *stream;
-};
-
 typedef enum oh_status engine_fn(struct oh__cpu *cpu,
 				 const struct oh__cpu_round *round);
 
@@ -29,7 +17,7 @@ typedef enum oh_status engine_fn(struct oh__cpu *cpu,
  * What all ranks must agree on, in 32 bits: two multiplications by the odd
  * constant of Fibonacci hashing (2^64 / golden ratio), the upper half kept.
  */
-static uint32_t signature_of(const struct call *call)
+static uint32_t signature_of(const struct oh__call *call)
 {
 	const uint64_t odd = 0x9e3779b97f4a7c15ull;
 	uint64_t small = (uint64_t)call->collective |
@@ -49,7 +37,7 @@ static bool overlap(const void *a, size_t a_bytes, const void *b,
 }
 
 static enum oh_status check_enums(const struct oh_comm *comm,
-				  const struct call *call)
+				  const struct oh__call *call)
 {
 	if ((size_t)call->dtype >= OH_DTYPE_COUNT)
 		return OH__FAIL(OH_ERR_INVALID, "dtype is %d, it takes 0 to %d",
@@ -70,7 +58,7 @@ static enum oh_status check_enums(const struct oh_comm *comm,
 
 /* send and recv: no NULL, no wrap, no overlap but in place. */
 static enum oh_status check_buffers(const struct oh_comm *comm,
-				    const struct call *call)
+				    const struct oh__call *call)
 {
 	size_t ranks = (size_t)comm->mailbox.ranks;
 	size_t rank = (size_t)comm->mailbox.rank;
@@ -106,18 +94,12 @@ static enum oh_status check_buffers(const struct oh_comm *comm,
 	return OH_OK;
 }
 
-static engine_fn *engine_of(enum oh_collective collective,
-			    enum oh__algorithm algorithm)
+static engine_fn *engine_of(enum oh_collective collective, uint32_t algorithm)
 {
-	static engine_fn *const all_reduce[OH__ALGORITHM_COUNT] = {
-		[OH__PACKETS_ONE_SHOT] = oh__cpu_packets,
-		[OH__ONE_SHOT] = oh__cpu_one_shot,
-		[OH__TWO_SHOT] = oh__cpu_two_shot,
-	};
-
 	switch (collective) {
 	case OH_ALL_REDUCE:
-		return all_reduce[algorithm];
+		return algorithm == OH__TWO_SHOT ? oh__cpu_two_shot
+						 : oh__cpu_one_shot;
 	case OH_REDUCE_SCATTER:
 		return oh__cpu_reduce_scatter;
 	case OH_ALL_GATHER:
@@ -128,13 +110,11 @@ static engine_fn *engine_of(enum oh_collective collective,
 	return oh__cpu_broadcast;
 }
 
-static enum oh_status run_rounds(struct oh_comm *comm, const struct call *call)
+enum oh_status oh__run_rounds(struct oh_comm *comm, const struct oh__row *row,
+			      const struct oh__call *call)
 {
 	size_t bytes = call->count * oh_dtype_bytes(call->dtype);
-	const struct oh__row *row =
-		oh__table_find(&comm->table, call->collective, bytes);
-	engine_fn *engine =
-		engine_of(call->collective, (enum oh__algorithm)row->algorithm);
+	engine_fn *engine = engine_of(call->collective, row->algorithm);
 	struct oh__call_record record = {
 		.count = call->count,
 		.collective = call->collective,
@@ -149,7 +129,7 @@ static enum oh_status run_rounds(struct oh_comm *comm, const struct call *call)
 		.op = call->op,
 		.root = call->root,
 		.stride = bytes,
-		.non_temporal = row->non_temporal,
+		.stores = (enum oh__stores)row->stores,
 	};
 
 	for (size_t at = 0; at < bytes; at += round.bytes) {
@@ -182,10 +162,22 @@ static enum oh_status check_failure(struct oh_comm *comm)
 		oh__state_culprit(failure));
 }
 
-static enum oh_status run(struct oh_comm *comm, const struct call *call)
+static enum oh_status run_planned(struct oh_comm *comm,
+				  const struct oh__call *call)
+{
+	size_t bytes = call->count * oh_dtype_bytes(call->dtype);
+	uint64_t fpenv = oh__fpenv_enter();
+	enum oh_status status = oh__run_rounds(
+		comm, oh__table_find(&comm->table, call->collective, bytes),
+		call);
+
+	oh__fpenv_leave(fpenv);
+	return status;
+}
+
+static enum oh_status run(struct oh_comm *comm, const struct oh__call *call)
 {
 	enum oh_status status;
-	uint64_t fpenv;
 
 	if (!comm)
 		return OH__FAIL(OH_ERR_INVALID, "comm is NULL");
@@ -203,11 +195,8 @@ static enum oh_status run(struct oh_comm *comm, const struct call *call)
 				oh_collective_name(call->collective),
 				comm->mailbox.rank);
 	status = check_failure(comm);
-	if (!status) {
-		fpenv = oh__fpenv_enter();
-		status = run_rounds(comm, call);
-		oh__fpenv_leave(fpenv);
-	}
+	if (!status)
+		status = run_planned(comm, call);
 	atomic_flag_clear_explicit(&comm->busy, memory_order_release);
 	return status;
 }
@@ -216,8 +205,8 @@ enum oh_status oh_all_reduce(struct oh_comm *comm, const void *send, void *recv,
 			     size_t count, enum oh_dtype dtype, enum oh_op op,
 			     void *stream)
 {
-	struct call call = {OH_ALL_REDUCE, send, recv, count,
-			    dtype,	   op,	 0,    stream};
+	struct oh__call call = {OH_ALL_REDUCE, send, recv, count,
+				dtype,	       op,   0,	   stream};
 
 	return run(comm, &call);
 }
@@ -226,7 +215,7 @@ enum oh_status oh_reduce_scatter(struct oh_comm *comm, const void *send,
 				 void *recv, size_t count, enum oh_dtype dtype,
 				 enum oh_op op, void *stream)
 {
-	struct call call = {
+	struct oh__call call = {
 		OH_REDUCE_SCATTER, send, recv, count, dtype, op, 0, stream};
 
 	return run(comm, &call);
@@ -235,8 +224,8 @@ enum oh_status oh_reduce_scatter(struct oh_comm *comm, const void *send,
 enum oh_status oh_all_gather(struct oh_comm *comm, const void *send, void *recv,
 			     size_t count, enum oh_dtype dtype, void *stream)
 {
-	struct call call = {OH_ALL_GATHER, send,   recv, count,
-			    dtype,	   OH_SUM, 0,	 stream};
+	struct oh__call call = {OH_ALL_GATHER, send,   recv, count,
+				dtype,	       OH_SUM, 0,    stream};
 
 	return run(comm, &call);
 }
@@ -245,8 +234,8 @@ enum oh_status oh_broadcast(struct oh_comm *comm, const void *send, void *recv,
 			    size_t count, enum oh_dtype dtype, int root,
 			    void *stream)
 {
-	struct call call = {OH_BROADCAST, send,	  recv, count,
-			    dtype,	  OH_SUM, root, stream};
+	struct oh__call call = {OH_BROADCAST, send,   recv, count,
+				dtype,	      OH_SUM, root, stream};
 
 	return run(comm, &call);
 }

@@ -183,8 +183,20 @@ static enum oh_status tune(struct oh_comm *comm, const struct recipe *recipe)
 		.algorithm = recipe->algorithm,
 		.stores = recipe->stores,
 	};
+	enum oh_status status;
 
-	return oh__tune(comm, &options, recipe->tune);
+	if (!recipe->tune)
+		comm->table_reason = "ONEHOP_TUNE is off";
+	else if (recipe->ranks == 1)
+		comm->table_reason = "there is one rank";
+	else if (comm->mailbox.spin_short)
+		comm->table_reason = "there are more ranks than processors, or "
+				     "ONEHOP_SPIN is short";
+	/* a rank that stops now is late for the rendezvous */
+	comm->mailbox.timeout_ns = recipe->rendezvous_ms * OH__NS_PER_MS;
+	status = oh__tune(comm, &options, !comm->table_reason);
+	comm->mailbox.timeout_ns = recipe->call_ms * OH__NS_PER_MS;
+	return status;
 }
 
 /* Undoes all that has been done so far. */
@@ -256,9 +268,10 @@ enum oh_status oh_comm_create(const struct oh_comm_options *options,
 		dissolve(made);
 		return status;
 	}
-	oh__log(OH_LOG_INFO, "communicator rank %d ranks %d reducer %s %s",
+	oh__log(OH_LOG_INFO,
+		"communicator rank %d ranks %d reducer %s handshake_ns %u",
 		recipe.rank, recipe.ranks, made->cpu.reducer->name,
-		made->table.evidence);
+		made->table.handshake_ns);
 	*comm = made;
 	return OH_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A communicator: what the rooms below made for it, and the table. Made by
- * communicator.c, used by calls.c and explain.c.
+ * communicator.c and tune.c, used by calls.c and explain.c.
  */
 #ifndef OH_COLLECTIVE_COMMUNICATOR_H
 #define OH_COLLECTIVE_COMMUNICATOR_H
@@ -19,10 +19,30 @@ struct oh_comm {
 	struct oh__life life;
 	struct oh__cpu cpu;
 	struct oh__table table;
+	const char *table_reason; /* why nothing was measured, NULL if it was */
 	atomic_flag busy; /* a call is in flight */
 };
 
-/* Measures, agrees on a table, and puts it into comm. All ranks call it. */
+/* A call as the user made it. */
+struct oh__call {
+	enum oh_collective collective;
+	const void *send;
+	void *recv;
+	size_t count;
+	enum oh_dtype dtype;
+	enum oh_op op;
+	int root;
+	void *stream;
+};
+
+/* Runs a call that is known to be right by the row's plan. */
+enum oh_status oh__run_rounds(struct oh_comm *comm, const struct oh__row *row,
+			      const struct oh__call *call);
+
+/*
+ * Fills comm->table, the same on all ranks. All ranks call it. measure: try
+ * the candidates, else take the default.
+ */
 enum oh_status oh__tune(struct oh_comm *comm,
 			const struct oh__table_options *options, bool measure);
 

@@ -7,106 +7,112 @@
 
 #include "base/error.h"
 
-static void explain_row(const struct oh__row *row, struct oh_route *route)
+static double us_of(uint32_t ns)
 {
-	const char *chosen = row->measured ? "measured when the communicator "
-					     "was made"
-					   : "the default";
-
-	if (row->last_bytes == UINT64_MAX)
-		snprintf(
-			route->row, sizeof(route->row),
-			"%s of all larger sizes: %s in rounds of %llu bytes, "
-			"%s stores (%s)",
-			oh_collective_name((enum oh_collective)row->collective),
-			oh__algorithm_name((enum oh__algorithm)row->algorithm),
-			(unsigned long long)row->round_bytes,
-			row->non_temporal ? "non-temporal" : "cached", chosen);
-	else
-		snprintf(
-			route->row, sizeof(route->row),
-			"%s up to %llu bytes: %s in rounds of %llu bytes, %s "
-			"stores (%s)",
-			oh_collective_name((enum oh_collective)row->collective),
-			(unsigned long long)row->last_bytes,
-			oh__algorithm_name((enum oh__algorithm)row->algorithm),
-			(unsigned long long)row->round_bytes,
-			row->non_temporal ? "non-temporal" : "cached", chosen);
+	return ns / 1000.0;
 }
 
-/* Why another algorithm does not serve this size. */
-static void explain_algorithm(const struct oh__table *table,
-			      enum oh_collective collective, uint64_t bytes,
-			      enum oh__algorithm algorithm,
-			      struct oh_route_alternative *other)
+static uint32_t chosen_ns(const struct oh__row *row)
 {
-	uint64_t first = 0, last = 0;
-	bool found = false;
-
-	snprintf(other->name, sizeof(other->name), "%s",
-		 oh__algorithm_name(algorithm));
-	for (uint32_t i = 0; i < table->row_count; i++) {
-		const struct oh__row *row = &table->rows[i];
-
-		if (row->collective != (uint32_t)collective)
-			continue;
-		if (row->algorithm == (uint32_t)algorithm) {
-			last = row->last_bytes;
-			found = true;
-		} else if (!found) {
-			first = row->last_bytes + 1;
-		}
-	}
-	if (!found)
-		snprintf(other->reason, sizeof(other->reason),
-			 collective == OH_ALL_REDUCE
-				 ? "no row of the table has it: "
-				   "ONEHOP_ALGORITHM or the measurement rules "
-				   "it out"
-				 : "it is an all-reduce; this collective reads "
-				   "everything once");
-	else if (bytes > last)
-		snprintf(other->reason, sizeof(other->reason),
-			 "its rows end at %llu bytes",
-			 (unsigned long long)last);
-	else
-		snprintf(other->reason, sizeof(other->reason),
-			 "its rows begin at %llu bytes",
-			 (unsigned long long)first);
+	return row->probe_ns[oh__candidate((enum oh__algorithm)row->algorithm,
+					   (enum oh__stores)row->stores)];
 }
 
-static void add_alternative(struct oh_route *route, const char *name,
-			    const char *reason)
+static void explain_row(const struct oh__row *row,
+			enum oh_collective collective, struct oh_route *route)
+{
+	char upto[48] = "of any larger size";
+
+	if (row->last_bytes != UINT64_MAX)
+		snprintf(upto, sizeof(upto), "up to %llu bytes",
+			 (unsigned long long)row->last_bytes);
+	snprintf(route->row, sizeof(route->row),
+		 "%s %s: %s, %s stores, rounds of %llu bytes",
+		 oh_collective_name(collective), upto,
+		 oh__algorithm_name((enum oh__algorithm)row->algorithm),
+		 oh__stores_name((enum oh__stores)row->stores),
+		 (unsigned long long)row->round_bytes);
+}
+
+static void explain_evidence(const struct oh_comm *comm,
+			     const struct oh__row *row, struct oh_route *route)
+{
+	if (comm->table_reason)
+		snprintf(route->evidence, sizeof(route->evidence),
+			 "nothing was measured, the table is the default: %s",
+			 comm->table_reason);
+	else if (row->probe_bytes)
+		snprintf(route->evidence, sizeof(route->evidence),
+			 "when the communicator was made it took %.2f us at "
+			 "%llu bytes, the best of all; a hand-shake took %.2f "
+			 "us",
+			 us_of(chosen_ns(row)),
+			 (unsigned long long)row->probe_bytes,
+			 us_of(comm->table.handshake_ns));
+	else
+		snprintf(route->evidence, sizeof(route->evidence),
+			 "the stores are those that staged a one-shot "
+			 "all-reduce of this size fastest when the "
+			 "communicator was made; a hand-shake took %.2f us",
+			 us_of(comm->table.handshake_ns));
+}
+
+static struct oh_route_alternative *add(struct oh_route *route,
+					const char *name, const char *reason)
 {
 	struct oh_route_alternative *other =
 		&route->alternatives[route->alternative_count++];
 
 	snprintf(other->name, sizeof(other->name), "%s", name);
 	snprintf(other->reason, sizeof(other->reason), "%s", reason);
+	return other;
+}
+
+/* A candidate of the row, by what was measured. */
+static void explain_candidate(const struct oh_comm *comm,
+			      const struct oh__row *row, int candidate,
+			      struct oh_route *route)
+{
+	enum oh__algorithm algorithm =
+		(enum oh__algorithm)(candidate / OH__STORES_COUNT);
+	enum oh__stores stores =
+		(enum oh__stores)(candidate % OH__STORES_COUNT);
+	struct oh_route_alternative *other;
+
+	if (algorithm == (enum oh__algorithm)row->algorithm &&
+	    stores == (enum oh__stores)row->stores)
+		return;
+	other = add(route, "",
+		    comm->table_reason
+			    ? "the default table has another for this size"
+		    : oh__stores_usable(stores)
+			    ? "not allowed by ONEHOP_ALGORITHM or ONEHOP_STORES"
+			    : "this processor has no such stores");
+	snprintf(other->name, sizeof(other->name), "%s %s",
+		 oh__algorithm_name(algorithm), oh__stores_name(stores));
+	if (row->probe_ns[candidate])
+		snprintf(other->reason, sizeof(other->reason),
+			 "slower: %.2f us against %.2f us at %llu bytes when "
+			 "the communicator was made",
+			 us_of(row->probe_ns[candidate]), us_of(chosen_ns(row)),
+			 (unsigned long long)row->probe_bytes);
 }
 
 static void explain_others(const struct oh_comm *comm,
-			   enum oh_collective collective, uint64_t bytes,
+			   enum oh_collective collective,
 			   const struct oh__row *row, struct oh_route *route)
 {
-	for (int i = 0; i < OH__ALGORITHM_COUNT; i++)
-		if (i != (int)row->algorithm)
-			explain_algorithm(
-				&comm->table, collective, bytes,
-				(enum oh__algorithm)i,
-				&route->alternatives
-					 [route->alternative_count++]);
-	add_alternative(route,
-			row->non_temporal ? "cached stores"
-					  : "non-temporal stores",
-			row->measured ? "slower when the communicator was made"
-				      : "not measured to be faster here");
-	add_alternative(route, "vram-dst",
-			"the ranks are on host memory; this build has no GPU "
-			"ranks");
-	add_alternative(route, "pinned",
-			"the ranks are on host memory; this build has no GPU "
-			"ranks");
+	if (collective == OH_ALL_REDUCE)
+		for (int i = 0; i < OH__CANDIDATES; i++)
+			explain_candidate(comm, row, i, route);
+	else
+		add(route, "two-shot",
+		    "it is an all-reduce; this collective reads everything "
+		    "once");
+	add(route, "vram-dst",
+	    "the buffers are host memory; this build has no GPU ranks");
+	add(route, "pinned",
+	    "the buffers are host memory; this build has no GPU ranks");
 }
 
 static enum oh_status check(const struct oh_comm *comm,
@@ -114,7 +120,8 @@ static enum oh_status check(const struct oh_comm *comm,
 			    enum oh_op op, const struct oh_route *route)
 {
 	if (!comm || !route)
-		return OH__FAIL(OH_ERR_INVALID, "comm or route is NULL");
+		return OH__FAIL(OH_ERR_INVALID, "%s is NULL",
+				comm ? "route" : "comm");
 	if (route->size < sizeof(route->size) ||
 	    route->size > sizeof(struct oh_route))
 		return OH__FAIL(OH_ERR_INVALID,
@@ -148,15 +155,14 @@ enum oh_status oh_comm_explain(struct oh_comm *comm,
 	snprintf(now.placement, sizeof(now.placement), "%s",
 		 oh__placement_name(OH__PLACEMENT_SHM));
 	snprintf(now.stores, sizeof(now.stores), "%s",
-		 row->non_temporal ? "non-temporal" : "cached");
+		 oh__stores_name((enum oh__stores)row->stores));
 	snprintf(now.reducer, sizeof(now.reducer), "%s",
 		 comm->cpu.reducer->name);
 	snprintf(now.order, sizeof(now.order), "flat");
-	snprintf(now.evidence, sizeof(now.evidence), "%s",
-		 comm->table.evidence);
 	now.rounds = bytes / row->round_bytes + (bytes % row->round_bytes != 0);
-	explain_row(row, &now);
-	explain_others(comm, collective, bytes, row, &now);
+	explain_row(row, collective, &now);
+	explain_evidence(comm, row, &now);
+	explain_others(comm, collective, row, &now);
 	memcpy(route, &now, now.size);
 	return OH_OK;
 }

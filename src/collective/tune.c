@@ -1,15 +1,260 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The table of a communicator, measured with the engine that will run it. For
+ * a few sizes every candidate sums a buffer that each rank has just rewritten,
+ * as an engine's next layer would have; rank 0's shortest of a few calls
+ * counts, and rank 0's choice is broadcast. Data is sums of small integers and
+ * is not looked at: tests do that.
+ *
+ * Whether ranks measure must be the same on all of them: it depends on settings
+ * that they agreed on, on the processors that all have told all, and on the
+ * time that the slowest has spent so far (a machine that others keep busy would
+ * cost a scheduler's tick a call, and its figures are worth nothing).
+ */
 #include "collective/communicator.h"
 
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+/* A row of the table each; a row serves up to half-way (in powers of two) to
+ * the next. */
+static const uint32_t probe_bytes[] = {2048, 16384, 65536, 262144, 1 << 20};
+
+#define PROBES (sizeof(probe_bytes) / sizeof(probe_bytes[0]))
+_Static_assert(PROBES <= OH__ROWS, "a row for every probe");
+
+#define HANDSHAKES 200
+/* the first calls of a kind warm the caches and fault pages in */
+#define REPEATS 6
+/* then the default serves */
+#define BUDGET_NS (50 * OH__NS_PER_MS)
+
+static const struct oh__row plain_row = {
+	.last_bytes = UINT64_MAX,
+	.round_bytes = 4096,
+	.algorithm = OH__ONE_SHOT,
+	.stores = OH__STORES_VECTOR,
+};
+
+static enum oh_status sum(struct oh_comm *comm, const struct oh__row *row,
+			  float *data, size_t bytes)
+{
+	struct oh__call call = {
+		.collective = OH_ALL_REDUCE,
+		.send = data,
+		.recv = data,
+		.count = bytes / sizeof(float),
+		.dtype = OH_F32,
+		.op = OH_SUM,
+	};
+
+	return oh__run_rounds(comm, row, &call);
+}
+
+/* Has the slowest rank spent more than the budget? The same on all ranks. */
+static enum oh_status over_budget(struct oh_comm *comm, uint64_t start_ns,
+				  bool *over)
+{
+	uint64_t spent = oh__now_ns() - start_ns;
+	struct oh__call call = {
+		.collective = OH_ALL_REDUCE,
+		.send = &spent,
+		.recv = &spent,
+		.count = 1,
+		.dtype = OH_U64,
+		.op = OH_MAX,
+	};
+	enum oh_status status = oh__run_rounds(comm, &plain_row, &call);
+
+	*over = spent > BUDGET_NS;
+	return status;
+}
+
+static enum oh_status measure_handshake(struct oh_comm *comm, float *data,
+					uint32_t *shortest)
+{
+	*shortest = UINT32_MAX;
+	for (int i = 0; i < HANDSHAKES; i++) {
+		uint64_t start = oh__now_ns(), ns;
+		enum oh_status status =
+			sum(comm, &plain_row, data, sizeof(float));
+
+		if (status)
+			return status;
+		ns = oh__now_ns() - start;
+		if (ns < *shortest)
+			*shortest = (uint32_t)ns;
+		*data = 1;
+	}
+	return OH_OK;
+}
+
+static enum oh_status measure_candidate(struct oh_comm *comm,
+					const struct oh__row *row, float *data,
+					size_t bytes, uint32_t *shortest)
+{
+	*shortest = UINT32_MAX;
+	for (int i = 0; i < REPEATS; i++) {
+		enum oh_status status;
+		uint64_t start, ns;
+
+		for (size_t k = 0; k < bytes / sizeof(float); k++)
+			data[k] = (float)(i + (int)(k & 63));
+		status = sum(comm, &plain_row, data, sizeof(float));
+		start = oh__now_ns();
+		if (!status)
+			status = sum(comm, row, data, bytes);
+		if (status)
+			return status;
+		ns = oh__now_ns() - start;
+		if (ns < *shortest)
+			*shortest = (uint32_t)ns;
+	}
+	return OH_OK;
+}
+
+/* Fills the row of one probe: the times of all candidates and the best. */
+static enum oh_status measure_row(struct oh_comm *comm,
+				  const struct oh__table_options *options,
+				  float *data, size_t bytes,
+				  struct oh__row *best)
+{
+	uint32_t best_ns = UINT32_MAX;
+
+	best->probe_bytes = bytes;
+	for (int i = 0; i < OH__CANDIDATES; i++) {
+		struct oh__row row = {
+			.last_bytes = UINT64_MAX,
+			.round_bytes = options->slot_bytes,
+			.algorithm = (uint32_t)i / OH__STORES_COUNT,
+			.stores = (uint32_t)i % OH__STORES_COUNT,
+		};
+		enum oh_status status;
+
+		if (!oh__candidate_allowed(options,
+					   (enum oh__algorithm)row.algorithm,
+					   (enum oh__stores)row.stores))
+			continue;
+		status = measure_candidate(comm, &row, data, bytes,
+					   &best->probe_ns[i]);
+		if (status)
+			return status;
+		if (best->probe_ns[i] < best_ns) {
+			best_ns = best->probe_ns[i];
+			best->algorithm = row.algorithm;
+			best->stores = row.stores;
+		}
+	}
+	return OH_OK;
+}
+
+/* The stores that are fastest for a one-shot of this size serve the other
+ * collectives, which stage in the same way. */
+static void add_others(struct oh__table *table,
+		       const struct oh__table_options *options,
+		       const struct oh__row *measured)
+{
+	struct oh__row row = {
+		.last_bytes = measured->last_bytes,
+		.algorithm = OH__ONE_SHOT,
+		.stores = measured->stores,
+	};
+	uint32_t best_ns = UINT32_MAX;
+
+	for (int s = 0; s < OH__STORES_COUNT; s++) {
+		uint32_t ns = measured->probe_ns[oh__candidate(
+			OH__ONE_SHOT, (enum oh__stores)s)];
+
+		if (ns && ns < best_ns) {
+			best_ns = ns;
+			row.stores = (uint32_t)s;
+		}
+	}
+	for (int c = OH_REDUCE_SCATTER; c <= OH_BROADCAST; c++)
+		oh__table_add(table, options, (enum oh_collective)c, &row);
+}
+
+static enum oh_status measure_table(struct oh_comm *comm,
+				    const struct oh__table_options *options,
+				    float *data, struct oh__table *table)
+{
+	uint64_t start_ns = oh__now_ns();
+	enum oh_status status;
+	bool over;
+
+	memset(table, 0, sizeof(*table));
+	status = measure_handshake(comm, data, &table->handshake_ns);
+	for (size_t i = 0; i < PROBES && !status; i++) {
+		struct oh__row row = {.last_bytes = UINT64_MAX};
+		size_t bytes = probe_bytes[i];
+
+		status = over_budget(comm, start_ns, &over);
+		if (status)
+			return status;
+		if (over) {
+			comm->table_reason = "the machine is busy, measuring "
+					     "took too long";
+			oh__table_standard(table, options);
+			return OH_OK;
+		}
+		/* larger probes would run in rounds: the row before serves */
+		if (i && bytes > options->slot_bytes)
+			break;
+		if (bytes > options->slot_bytes)
+			bytes = options->slot_bytes;
+		status = measure_row(comm, options, data, bytes, &row);
+		if (i + 1 < PROBES && probe_bytes[i + 1] <= options->slot_bytes)
+			row.last_bytes = 2 * (uint64_t)bytes;
+		oh__table_add(table, options, OH_ALL_REDUCE, &row);
+		add_others(table, options, &row);
+	}
+	return status;
+}
+
+/* Rank 0's table becomes everyone's. */
+static enum oh_status share_table(struct oh_comm *comm, struct oh__table *table)
+{
+	struct oh__call call = {
+		.collective = OH_BROADCAST,
+		.send = table,
+		.recv = table,
+		.count = sizeof(*table),
+		.dtype = OH_U8,
+	};
+	enum oh_status status = oh__run_rounds(comm, &plain_row, &call);
+
+	if (status)
+		return status;
+	if (oh__table_valid(table, comm->mailbox.ranks,
+			    comm->mailbox.slot_bytes))
+		return OH_OK;
+	oh__mailbox_fail(&comm->mailbox, OH_ERR_PROTOCOL, 0);
+	return OH__FAIL(OH_ERR_PROTOCOL,
+			"rank 0 sent a table that cannot be run");
+}
 
 enum oh_status oh__tune(struct oh_comm *comm,
 			const struct oh__table_options *options, bool measure)
 {
-	struct oh__choice choice = oh__choice_standard(options->ranks);
+	enum oh_status status;
+	float *data;
 
-	oh__table_fill(&comm->table, options, &choice);
-	snprintf(comm->table.evidence, sizeof(comm->table.evidence),
-		 "nothing was measured");
-	return OH_OK;
+	if (!measure) {
+		oh__table_standard(&comm->table, options);
+		return OH_OK;
+	}
+	data = malloc(probe_bytes[PROBES - 1]);
+	if (!data) {
+		oh__mailbox_fail(&comm->mailbox, OH_ERR_NO_MEMORY,
+				 comm->mailbox.rank);
+		return OH__FAIL(OH_ERR_NO_MEMORY, "no memory to measure with");
+	}
+	status = measure_table(comm, options, data, &comm->table);
+	if (!status)
+		status = share_table(comm, &comm->table);
+	free(data);
+	return status;
 }

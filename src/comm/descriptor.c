@@ -4,12 +4,32 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+#define WRITE_SEALS (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)
+
+/* Beyond RLIMIT_FSIZE ftruncate raises SIGXFSZ, which ends the process. */
+static enum oh_status set_size(int fd, const char *name, size_t bytes)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+	    limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur)
+		return OH__FAIL(OH_ERR_NO_MEMORY,
+				"%zu bytes for %s, the limit of a file's size "
+				"is %llu (ulimit -f)",
+				bytes, name,
+				(unsigned long long)limit.rlim_cur);
+	if (ftruncate(fd, (off_t)bytes) < 0)
+		return OH__FAIL_CALL(OH_ERR_NO_MEMORY, "ftruncate", errno,
+				     "%zu bytes for %s", bytes, name);
+	return OH_OK;
+}
 
 enum oh_status oh__memfd_create(const char *name, size_t bytes, int *fd)
 {
@@ -19,11 +39,9 @@ enum oh_status oh__memfd_create(const char *name, size_t bytes, int *fd)
 	if (made < 0)
 		return OH__FAIL_CALL(OH_ERR_SYSTEM, "memfd_create", errno,
 				     "no shared memory for %s", name);
-	if (ftruncate(made, (off_t)bytes) < 0) {
-		status = OH__FAIL_CALL(OH_ERR_NO_MEMORY, "ftruncate", errno,
-				       "%zu bytes for %s", bytes, name);
+	status = set_size(made, name, bytes);
+	if (status)
 		goto err_close;
-	}
 	if (fcntl(made, F_ADD_SEALS, SIZE_SEALS | F_SEAL_SEAL) < 0) {
 		status = OH__FAIL_CALL(OH_ERR_SYSTEM, "fcntl(F_ADD_SEALS)",
 				       errno, "cannot seal %s", name);
@@ -63,6 +81,11 @@ enum oh_status oh__memfd_check(int fd, size_t bytes, int rank)
 				     "rank %d sent a descriptor that is not "
 				     "shared memory",
 				     rank);
+	if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR || seals & WRITE_SEALS)
+		return OH__FAIL(OH_ERR_PROTOCOL,
+				"rank %d sent shared memory that cannot be "
+				"written (seals %x)",
+				rank, (unsigned)seals);
 	if ((seals & SIZE_SEALS) != SIZE_SEALS || info.st_size < 0 ||
 	    (size_t)info.st_size != bytes)
 		return OH__FAIL(OH_ERR_PROTOCOL,

@@ -19,6 +19,10 @@ int oh__meeting_peer(int socket, struct ucred *peer);
 enum oh_status oh__meeting_wait(int socket, uint64_t deadline_ns);
 
 /* A verdict of this thread's last error, or of success. */
+void oh__meeting_fill_verdict(struct oh__verdict *verdict,
+			      enum oh_status status, int culprit);
+
+/* Makes one and sends it. */
 enum oh_status oh__meeting_send_verdict(int socket, enum oh_status status,
 					int culprit);
 

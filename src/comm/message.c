@@ -126,6 +126,25 @@ static void take_descriptors(struct msghdr *record,
 	}
 }
 
+/*
+ * The kernel hands out as many descriptors as there is room for, here or in
+ * the process's table, and says that there were more.
+ */
+static enum oh_status check_descriptors(int fd_count, int flags,
+					const char *who)
+{
+	if (!(flags & MSG_CTRUNC))
+		return OH_OK;
+	if (fd_count >= OH__MESSAGE_FDS)
+		return OH__FAIL(OH_ERR_PROTOCOL,
+				"%s sent more than %d descriptors", who,
+				OH__MESSAGE_FDS);
+	return OH__FAIL_CALL(OH_ERR_SYSTEM, "recvmsg", EMFILE,
+			     "no room for the descriptors that %s sent, raise "
+			     "the limit of open files (ulimit -n)",
+			     who);
+}
+
 static enum oh_status check_record(const struct oh__message *message,
 				   size_t got, int flags, const char *who)
 {
@@ -143,8 +162,8 @@ static enum oh_status check_record(const struct oh__message *message,
 				"library",
 				who, message->header.protocol, OH__PROTOCOL);
 	bytes = body_bytes(message->header.type);
-	if (flags & (MSG_TRUNC | MSG_CTRUNC) || !bytes ||
-	    message->header.bytes != bytes || got != HEADER_BYTES + bytes)
+	if (flags & MSG_TRUNC || !bytes || message->header.bytes != bytes ||
+	    got != HEADER_BYTES + bytes)
 		return OH__FAIL(OH_ERR_PROTOCOL,
 				"%s sent a message of type %u with %zu bytes, "
 				"expected %zu",
@@ -158,11 +177,30 @@ static enum oh_status check_record(const struct oh__message *message,
 	return OH_OK;
 }
 
+/*
+ * An end that is closed before all was read there resets the connection, and
+ * that is told once before what it had sent: its last words may follow.
+ */
+static ssize_t receive_record(int socket, struct msghdr *record)
+{
+	int resets = 0;
+
+	for (;;) {
+		ssize_t got =
+			recvmsg(socket, record, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+		if (got >= 0 ||
+		    (errno != EINTR && (errno != ECONNRESET || resets++)))
+			return got;
+	}
+}
+
 enum oh_status oh__message_receive(int socket, const char *who,
 				   struct oh__incoming *incoming)
 {
+	struct oh__message *message = &incoming->message;
 	union control_room control;
-	struct iovec part = {&incoming->message, sizeof(incoming->message)};
+	struct iovec part = {message, sizeof(*message)};
 	struct msghdr record = {
 		.msg_iov = &part,
 		.msg_iovlen = 1,
@@ -173,17 +211,22 @@ enum oh_status oh__message_receive(int socket, const char *who,
 	ssize_t got;
 
 	incoming->fd_count = 0;
-	do
-		got = recvmsg(socket, &record, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (got < 0 && errno == EINTR);
-	if (got < 0 && errno != ECONNRESET)
+	incoming->bytes = 0;
+	got = receive_record(socket, &record);
+	if (got < 0 && errno == ECONNRESET)
+		return OH_ERR_PEER_LOST;
+	if (got < 0)
 		return OH__FAIL_CALL(OH_ERR_SYSTEM, "recvmsg", errno,
 				     "cannot receive from %s", who);
 	take_descriptors(&record, incoming);
-	if (got <= 0 && !incoming->fd_count)
+	if (!got && !incoming->fd_count)
 		return OH_ERR_PEER_LOST;
-	status = check_record(&incoming->message, (size_t)got, record.msg_flags,
-			      who);
+	if ((size_t)got >= HEADER_BYTES && message->header.magic == MAGIC)
+		incoming->bytes = (size_t)got - HEADER_BYTES;
+	status = check_record(message, (size_t)got, record.msg_flags, who);
+	if (!status)
+		status = check_descriptors(incoming->fd_count,
+					   record.msg_flags, who);
 	if (status)
 		oh__incoming_close(incoming);
 	return status;

@@ -8,6 +8,7 @@
 #ifndef OH_COMM_MESSAGE_H
 #define OH_COMM_MESSAGE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "comm/id.h"
@@ -65,6 +66,8 @@ struct oh__message {
 /* What came in, its descriptors beside it. */
 struct oh__incoming {
 	struct oh__message message;
+	/* of the body, also of a bad message; 0 if the head is not ours */
+	size_t bytes;
 	int fd_count;
 	int fds[OH__MESSAGE_FDS];
 };
@@ -78,6 +81,7 @@ enum oh_status oh__message_send(int socket, struct oh__message *message,
 /*
  * Receives one record without waiting. OH_ERR_PEER_LOST if the other end is
  * closed; OH_ERR_MISMATCH if it speaks another protocol version;
+ * OH_ERR_SYSTEM if this process has no room for the descriptors;
  * OH_ERR_PROTOCOL for anything malformed. who names the sender in messages.
  */
 enum oh_status oh__message_receive(int socket, const char *who,

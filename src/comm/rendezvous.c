@@ -56,18 +56,23 @@ enum oh_status oh__meeting_wait(int socket, uint64_t deadline_ns)
 	}
 }
 
-enum oh_status oh__meeting_send_verdict(int socket, enum oh_status status,
-					int culprit)
+void oh__meeting_fill_verdict(struct oh__verdict *verdict,
+			      enum oh_status status, int culprit)
 {
-	struct oh__message message;
-	struct oh__verdict *verdict = &message.body.verdict;
-
 	memset(verdict, 0, sizeof(*verdict));
 	verdict->status = (uint32_t)status;
 	verdict->culprit = culprit;
 	if (status)
 		snprintf(verdict->text, sizeof(verdict->text), "%s",
 			 oh_last_error()->message);
+}
+
+enum oh_status oh__meeting_send_verdict(int socket, enum oh_status status,
+					int culprit)
+{
+	struct oh__message message;
+
+	oh__meeting_fill_verdict(&message.body.verdict, status, culprit);
 	return oh__message_send(socket, &message, OH__MESSAGE_VERDICT, NULL, 0);
 }
 
@@ -114,6 +119,10 @@ enum oh_status oh__rendezvous_meet(const struct oh__rendezvous_options *options,
 	 * tells everyone. */
 	if (options->rank != 0 || taken)
 		status = oh__meeting_as_member(options, rendezvous);
+	if (taken && !status)
+		status = OH__FAIL(OH_ERR_PROTOCOL,
+				  "another process is rank 0 and welcomed this "
+				  "one as rank 0 too");
 	if (status)
 		oh__rendezvous_close(rendezvous);
 	return status;
@@ -124,7 +133,7 @@ static enum oh_status receive_verdict(struct oh__rendezvous *rendezvous,
 {
 	struct oh__incoming incoming;
 	enum oh_status status;
-	char who[16];
+	char who[32];
 	int socket = rendezvous->sockets[from];
 
 	snprintf(who, sizeof(who), "rank %d", from);
@@ -151,7 +160,10 @@ static enum oh_status receive_verdict(struct oh__rendezvous *rendezvous,
 	return oh__meeting_take_verdict(&incoming.message.body.verdict);
 }
 
-/* Rank 0 hears everyone, then tells everyone. */
+/*
+ * Rank 0 hears everyone, then tells everyone. What it has told one rank holds
+ * for all: a rank that ends in between is missed in the first call.
+ */
 static enum oh_status agree_as_root(struct oh__rendezvous *rendezvous,
 				    enum oh_status status, uint64_t deadline_ns)
 {
@@ -162,18 +174,9 @@ static enum oh_status agree_as_root(struct oh__rendezvous *rendezvous,
 		if (status)
 			culprit = i;
 	}
-	for (int i = 1; i < rendezvous->ranks; i++) {
-		enum oh_status sent = oh__meeting_send_verdict(
-			rendezvous->sockets[i], status, culprit);
-
-		if (sent == OH_ERR_PEER_LOST && !status) {
-			status = OH__FAIL(OH_ERR_PEER_LOST,
-					  "rank %d ended while the "
-					  "communicator was made",
-					  i);
-			culprit = i;
-		}
-	}
+	for (int i = 1; i < rendezvous->ranks; i++)
+		oh__meeting_send_verdict(rendezvous->sockets[i], status,
+					 culprit);
 	return status;
 }
 

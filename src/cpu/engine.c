@@ -12,6 +12,9 @@
 #include "base/error.h"
 #include "mailbox/heap.h"
 
+/* Half of a 32 KiB first-level cache with three streams in it. */
+#define RESULT_BLOCK 4096
+
 /* A part of a message, in bytes. */
 struct slice {
 	size_t first, bytes;
@@ -30,33 +33,23 @@ static struct slice slice_of(size_t bytes, int ranks, int rank)
 			      lines < bytes - first ? lines : bytes - first};
 }
 
-/* Orders non-temporal stores before what is published next. */
-static void store_fence(bool non_temporal)
-{
-#if defined(__x86_64__)
-	if (non_temporal)
-		__builtin_ia32_sfence();
-#endif
-}
-
-/* Into a mailbox. */
-static void copy(const struct oh__cpu *cpu, void *to, const void *from,
-		 size_t bytes, bool non_temporal)
+/* Into a mailbox, by the stores of the plan. */
+static void stage(const struct oh__cpu *cpu, const struct oh__cpu_round *round,
+		  void *to, const void *from, size_t bytes)
 {
 	if (oh__fault(OH__FAULT_FLAG_FIRST)) {
 		oh__publish_arrival(cpu->mailbox, 0, 0);
 		oh__fault_delay();
 	}
-	if (non_temporal)
-		cpu->reducer->copy_nt(to, from, bytes);
-	else
-		memcpy(to, from, bytes);
+	oh__stores_copy(cpu->reducer, round->stores, to, from, bytes);
 }
 
 static void reduce(const struct oh__cpu *cpu, const struct oh__cpu_round *round,
 		   struct oh__cpu_reduce_job *job, size_t bytes)
 {
 	job->srcs = cpu->mailbox->ranks;
+	if (!job->nt_from)
+		job->nt_from = job->dsts;
 	job->count = bytes / oh_dtype_bytes(round->dtype);
 	if (job->count)
 		cpu->reducer->reduce[round->dtype][round->op](job);
@@ -65,7 +58,7 @@ static void reduce(const struct oh__cpu *cpu, const struct oh__cpu_round *round,
 static const struct oh__arrival *arrival_of(const struct oh__mailbox *m,
 					    int rank)
 {
-	return &m->peer[rank]->half[oh__half_now(m)].packets[0].arrival;
+	return &m->peer[rank]->half[oh__half_now(m)].arrival;
 }
 
 /*
@@ -119,41 +112,11 @@ static enum oh_status wait_for(struct oh__mailbox *m, enum oh__wait_for what)
 	return status;
 }
 
-enum oh_status oh__cpu_packets(struct oh__cpu *cpu,
-			       const struct oh__cpu_round *round)
-{
-	struct oh__mailbox *m = cpu->mailbox;
-	/* as wide as the widest vector, and a little further apart */
-	_Alignas(64) uint8_t copies[OH_MAX_RANKS][OH__CPU_PACKET_LIMIT];
-	struct oh__cpu_reduce_job job = {
-		.dst = {round->recv}, .dsts = 1, .nt_from = 1};
-	struct oh__wait wait = {.what = OH__PACKETS_ALL};
-	enum oh_status status;
-
-	status = oh__call_begin(m, round->signature, round->record);
-	if (status)
-		return status;
-	wait.packets = oh__publish_packets(m, round->send, round->bytes);
-	status = oh__wait(m, &wait, oh__others(m));
-	if (status)
-		return status;
-	oh__all_arrived(m);
-	for (int i = 0; i < m->ranks; i++) {
-		job.src[i] = i == m->rank ? round->send : copies[i];
-		if (i != m->rank)
-			oh__read_packets(m, i, copies[i], round->bytes);
-	}
-	reduce(cpu, round, &job, round->bytes);
-	oh__call_end(m, wait.packets, false);
-	return OH_OK;
-}
-
 enum oh_status oh__cpu_one_shot(struct oh__cpu *cpu,
 				const struct oh__cpu_round *round)
 {
 	struct oh__mailbox *m = cpu->mailbox;
-	struct oh__cpu_reduce_job job = {
-		.dst = {round->recv}, .dsts = 1, .nt_from = 1};
+	struct oh__cpu_reduce_job job = {.dst = {round->recv}, .dsts = 1};
 	enum oh_status status;
 	int half;
 
@@ -161,9 +124,8 @@ enum oh_status oh__cpu_one_shot(struct oh__cpu *cpu,
 	if (status)
 		return status;
 	half = oh__half_now(m);
-	copy(cpu, oh__own_slot(m, half), round->send, round->bytes,
-	     round->non_temporal);
-	store_fence(round->non_temporal);
+	stage(cpu, round, oh__own_slot(m, half), round->send, round->bytes);
+	oh__stores_fence(round->stores);
 	oh__publish_arrival(m, 0, 0);
 	status = wait_for(m, OH__ARRIVED);
 	if (status)
@@ -172,7 +134,7 @@ enum oh_status oh__cpu_one_shot(struct oh__cpu *cpu,
 		job.src[i] =
 			i == m->rank ? round->send : oh__peer_slot(m, i, half);
 	reduce(cpu, round, &job, round->bytes);
-	oh__call_end(m, 1, false);
+	oh__call_end(m, false);
 	return OH_OK;
 }
 
@@ -183,10 +145,43 @@ static void stage_slices(const struct oh__cpu *cpu,
 	uint8_t *slot = oh__own_slot(cpu->mailbox, oh__half_now(cpu->mailbox));
 	size_t behind = own.first + own.bytes;
 
-	copy(cpu, slot, round->send, own.first, round->non_temporal);
-	copy(cpu, slot + behind, round->send + behind, round->bytes - behind,
-	     round->non_temporal);
-	store_fence(round->non_temporal);
+	stage(cpu, round, slot, round->send, own.first);
+	stage(cpu, round, slot + behind, round->send + behind,
+	      round->bytes - behind);
+	oh__stores_fence(round->stores);
+}
+
+/* The own slice also to the own result, by the stores of the plan. */
+static void reduce_to_result(struct oh__cpu *cpu,
+			     const struct oh__cpu_round *round,
+			     struct oh__cpu_reduce_job *job, size_t bytes)
+{
+	struct oh__mailbox *m = cpu->mailbox;
+	uint8_t *result = oh__own_result(m, oh__half_now(m));
+
+	if (round->stores != OH__STORES_STRING) {
+		job->dst[job->dsts++] = result;
+		job->nt_from = round->stores == OH__STORES_NON_TEMPORAL
+				       ? job->dsts - 1
+				       : job->dsts;
+		reduce(cpu, round, job, bytes);
+		oh__stores_fence(round->stores);
+		return;
+	}
+	/* in blocks that are still in the first cache when they are copied */
+	for (size_t at = 0; at < bytes; at += RESULT_BLOCK) {
+		size_t part =
+			bytes - at < RESULT_BLOCK ? bytes - at : RESULT_BLOCK;
+		struct oh__cpu_reduce_job block = *job;
+
+		for (int i = 0; i < m->ranks; i++)
+			block.src[i] = (const uint8_t *)job->src[i] + at;
+		for (int i = 0; i < job->dsts; i++)
+			block.dst[i] = (uint8_t *)job->dst[i] + at;
+		reduce(cpu, round, &block, part);
+		oh__stores_copy(cpu->reducer, round->stores, result + at,
+				block.dst[0], part);
+	}
 }
 
 /*
@@ -219,14 +214,10 @@ static enum oh_status reduce_slice(struct oh__cpu *cpu,
 		else
 			fetched |= i != m->rank;
 	}
-	job.nt_from = job.dsts;
-	if (fetched) {
-		if (!round->non_temporal)
-			job.nt_from++;
-		job.dst[job.dsts++] = oh__own_result(m, oh__half_now(m));
-	}
-	reduce(cpu, round, &job, own.bytes);
-	store_fence(round->non_temporal);
+	if (fetched)
+		reduce_to_result(cpu, round, &job, own.bytes);
+	else
+		reduce(cpu, round, &job, own.bytes);
 	return OH_OK;
 }
 
@@ -279,7 +270,7 @@ enum oh_status oh__cpu_two_shot(struct oh__cpu *cpu,
 	status = gather_slices(cpu, round, !target);
 	if (status)
 		return status;
-	oh__call_end(m, 1, true);
+	oh__call_end(m, true);
 	return OH_OK;
 }
 
@@ -292,10 +283,10 @@ static void stage_parts(const struct oh__cpu *cpu,
 
 	for (int i = 0; i < m->ranks; i++)
 		if (i != m->rank)
-			copy(cpu, slot + (size_t)i * round->bytes,
-			     round->send + (size_t)i * round->stride,
-			     round->bytes, round->non_temporal);
-	store_fence(round->non_temporal);
+			stage(cpu, round, slot + (size_t)i * round->bytes,
+			      round->send + (size_t)i * round->stride,
+			      round->bytes);
+	oh__stores_fence(round->stores);
 }
 
 /* This rank's part from everyone. */
@@ -303,8 +294,7 @@ static enum oh_status reduce_part(struct oh__cpu *cpu,
 				  const struct oh__cpu_round *round)
 {
 	struct oh__mailbox *m = cpu->mailbox;
-	struct oh__cpu_reduce_job job = {
-		.dst = {round->recv}, .dsts = 1, .nt_from = 1};
+	struct oh__cpu_reduce_job job = {.dst = {round->recv}, .dsts = 1};
 	size_t extent = (size_t)(m->ranks - 1) * round->stride + round->bytes;
 
 	for (int i = 0; i < m->ranks; i++) {
@@ -350,7 +340,7 @@ enum oh_status oh__cpu_reduce_scatter(struct oh__cpu *cpu,
 		status = wait_for(m, OH__REDUCED);
 	if (status)
 		return status;
-	oh__call_end(m, 1, true);
+	oh__call_end(m, true);
 	return OH_OK;
 }
 
@@ -366,9 +356,9 @@ enum oh_status oh__cpu_all_gather(struct oh__cpu *cpu,
 	if (status)
 		return status;
 	if (!source) {
-		copy(cpu, oh__own_slot(m, oh__half_now(m)), round->send,
-		     round->bytes, round->non_temporal);
-		store_fence(round->non_temporal);
+		stage(cpu, round, oh__own_slot(m, oh__half_now(m)), round->send,
+		      round->bytes);
+		oh__stores_fence(round->stores);
 	}
 	oh__publish_arrival(m, source, 0);
 	if (own != round->send)
@@ -390,7 +380,7 @@ enum oh_status oh__cpu_all_gather(struct oh__cpu *cpu,
 		status = wait_for(m, OH__REDUCED);
 	if (status)
 		return status;
-	oh__call_end(m, 1, true);
+	oh__call_end(m, true);
 	return OH_OK;
 }
 
@@ -402,9 +392,9 @@ static enum oh_status broadcast_root(struct oh__cpu *cpu,
 	enum oh_status status = OH_OK;
 
 	if (!source) {
-		copy(cpu, oh__own_slot(m, oh__half_now(m)), round->send,
-		     round->bytes, round->non_temporal);
-		store_fence(round->non_temporal);
+		stage(cpu, round, oh__own_slot(m, oh__half_now(m)), round->send,
+		      round->bytes);
+		oh__stores_fence(round->stores);
 	}
 	oh__publish_arrival(m, source, 0);
 	if (round->recv != round->send)
@@ -445,6 +435,6 @@ enum oh_status oh__cpu_broadcast(struct oh__cpu *cpu,
 						: broadcast_leaf(cpu, round);
 	if (status)
 		return status;
-	oh__call_end(m, 1, false);
+	oh__call_end(m, false);
 	return OH_OK;
 }

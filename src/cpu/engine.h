@@ -13,7 +13,7 @@
 #ifndef OH_CPU_ENGINE_H
 #define OH_CPU_ENGINE_H
 
-#include "cpu/reduce.h"
+#include "cpu/stores.h"
 #include "mailbox/wait.h"
 
 struct oh__cpu {
@@ -35,15 +35,8 @@ struct oh__cpu_round {
 	size_t bytes;
 	/* reduce-scatter, all-gather: from one rank's part to the next */
 	size_t stride;
-	bool non_temporal; /* slots and results are written past the cache */
+	enum oh__stores stores; /* how slots and results are written */
 };
-
-/* The longest message that travels in packets. */
-#define OH__CPU_PACKET_LIMIT (OH__PACKETS * OH__PACKET_BYTES)
-
-/* All-reduce: everyone reads everything. bytes <= OH__CPU_PACKET_LIMIT. */
-enum oh_status oh__cpu_packets(struct oh__cpu *cpu,
-			       const struct oh__cpu_round *round);
 
 /* All-reduce: everyone reads everything. bytes <= slot_bytes. */
 enum oh_status oh__cpu_one_shot(struct oh__cpu *cpu,

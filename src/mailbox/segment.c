@@ -9,10 +9,9 @@
 #include "base/log.h"
 #include "comm/descriptor.h"
 
-_Static_assert(sizeof(struct oh__packet) == OH__LINE, "a packet is a line");
+_Static_assert(sizeof(struct oh__arrival) == OH__LINE_PAIR,
+	       "an arrival shares its line with nothing");
 _Static_assert(sizeof(struct oh__facts) <= OH__FACTS_BYTES, "facts fit");
-_Static_assert(sizeof(struct oh__arrival) <= OH__PACKET_BYTES,
-	       "the arrival fits in a packet");
 
 const char *oh__placement_name(enum oh__placement placement)
 {

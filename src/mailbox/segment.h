@@ -12,7 +12,7 @@
  * call different things see it at once.
  *
  * Re-use of memory:
- * - Half h = c & 1 (packets, slot, result, reduced flag) is written in call c
+ * - Half h = c & 1 (arrival, slot, result, reduced flag) is written in call c
  *   only when every reader has finished call c-2. A rank that has started c-1
  *   has finished c-2. `known[i]` is the highest call that rank i is known to
  *   have finished; whoever sees i's arrival of call c raises it to c-1. After
@@ -22,11 +22,12 @@
  * - Within a call the slot and the result are disjoint, and each is written
  *   before the release store of its own flag (arrival, reduced) and read after
  *   an acquire load of it.
- * - A packet carries its flag in its own line, written after the payload. A
- *   packet that nobody writes for 2^32 calls would match again: every call
- *   scrubs one packet of its half beyond those that it writes, so a stale one
- *   lives for 2 * OH__PACKETS calls at most. The reduced flag of a half is
- *   scrubbed by the next call that does not use it.
+ * - A flag that nobody writes for 2^32 calls would match again. The arrival is
+ *   written in every call of its half; the reduced flag is scrubbed by a call
+ *   that does not use it, so a stale one lives for two calls at most.
+ *
+ * Payload in the flag's own line was tried for tiny messages: no faster than a
+ * flag behind the data, near or far (docs/measurements), so there is none.
  *
  * Nothing that a peer writes is used as an index or a length before it has
  * been checked against this rank's own sizes (oh__peer_heap).
@@ -45,10 +46,6 @@
 #define OH__LINE_PAIR 128
 #define OH__LINE 64
 
-/* Lines of a half in which payload and flag travel together. */
-#define OH__PACKETS 32
-#define OH__PACKET_BYTES (OH__LINE - 8)
-
 /* Where a mailbox lives; see docs/design.md. Only shm exists so far. */
 enum oh__placement {
 	OH__PLACEMENT_SHM, /* shared memory, written once, read by all */
@@ -59,21 +56,11 @@ enum oh__placement {
 
 const char *oh__placement_name(enum oh__placement placement);
 
-/*
- * The first packet of a half is the arrival line: in a call that stages its
- * data elsewhere it says where.
- */
+/* A rank has started a call: its flag, and where the data is. */
 struct oh__arrival {
+	alignas(OH__LINE_PAIR) _Atomic uint64_t word;
 	uint64_t source; /* 0: in the slot; else 1 + offset in the heap */
 	uint64_t target; /* 0: none; else 1 + offset in the heap */
-};
-
-struct oh__packet {
-	alignas(OH__LINE) _Atomic uint64_t word;
-	union {
-		uint8_t payload[OH__PACKET_BYTES];
-		struct oh__arrival arrival;
-	};
 };
 
 struct oh__flag {
@@ -87,7 +74,7 @@ struct oh__call_record {
 };
 
 struct oh__half {
-	alignas(OH__LINE_PAIR) struct oh__packet packets[OH__PACKETS];
+	struct oh__arrival arrival;
 	struct oh__flag reduced;
 	struct oh__call_record record;
 };
@@ -126,7 +113,6 @@ struct oh__mailbox {
 	uint64_t call; /* the number of the current or last call */
 	uint64_t want; /* the flag word of the current call */
 	uint64_t known[OH_MAX_RANKS];
-	unsigned scrub; /* the next packet to look at */
 
 	/* waiting: see wait.h */
 	uint64_t timeout_ns;

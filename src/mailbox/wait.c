@@ -104,7 +104,7 @@ static enum oh_status check_mismatch(struct oh__mailbox *m, uint32_t missing)
 
 	for (int rank = 0; rank < m->ranks; rank++) {
 		const struct oh__half *theirs = &m->peer[rank]->half[half];
-		uint64_t word = atomic_load_explicit(&theirs->packets[0].word,
+		uint64_t word = atomic_load_explicit(&theirs->arrival.word,
 						     memory_order_acquire);
 
 		if (!(missing >> rank & 1) || word >> 32 != m->want >> 32 ||
@@ -266,72 +266,37 @@ enum oh_status oh__call_begin(struct oh__mailbox *m, uint32_t signature,
 	return OH_OK;
 }
 
-int oh__publish_packets(struct oh__mailbox *m, const void *data, size_t bytes)
+/* Own memory, mostly a hit in the cache. */
+static void scrub(struct oh__mailbox *m)
 {
-	struct oh__packet *packets = m->own->half[oh__half_now(m)].packets;
-	const uint8_t *at = data;
-	int count = (int)((bytes + OH__PACKET_BYTES - 1) / OH__PACKET_BYTES);
+	struct oh__flag *reduced = &m->own->half[oh__half_now(m)].reduced;
 
-	oh__fault_delay();
-	for (int i = 0; i < count; i++) {
-		size_t part =
-			bytes < OH__PACKET_BYTES ? bytes : OH__PACKET_BYTES;
-
-		if (oh__fault(OH__FAULT_FLAG_FIRST)) {
-			atomic_store(&packets[i].word, m->want);
-			oh__fault_delay();
-		}
-		memcpy(packets[i].payload, at, part);
-		/* pairs with oh__has_come */
-		atomic_store_explicit(&packets[i].word, m->want,
-				      memory_order_release);
-		at += part;
-		bytes -= part;
-	}
-	return count;
+	if (atomic_load_explicit(&reduced->word, memory_order_relaxed))
+		atomic_store_explicit(&reduced->word, 0, memory_order_relaxed);
 }
 
-void oh__read_packets(const struct oh__mailbox *m, int rank, void *data,
-		      size_t bytes)
+/*
+ * The lines that the next call publishes were last read by the others: taking
+ * them back now hides the invalidation, which would otherwise stand between
+ * the store of a flag and its being seen.
+ */
+static void own_next_flags(struct oh__mailbox *m)
 {
-	const struct oh__packet *packets =
-		m->peer[rank]->half[oh__half_now(m)].packets;
-	uint8_t *at = data;
+	struct oh__half *next = &m->own->half[(m->call + 1) & 1];
 
-	for (; bytes > OH__PACKET_BYTES; bytes -= OH__PACKET_BYTES) {
-		memcpy(at, packets++->payload, OH__PACKET_BYTES);
-		at += OH__PACKET_BYTES;
-	}
-	memcpy(at, packets->payload, bytes);
+	__builtin_prefetch(&next->arrival, 1);
+	__builtin_prefetch(&next->reduced, 1);
 }
 
-/* One packet beyond those in use, only if it is not clean: own memory, mostly
- * a hit in the cache. */
-static void scrub(struct oh__mailbox *m, int used_packets, bool used_reduced)
-{
-	struct oh__half *half = &m->own->half[oh__half_now(m)];
-
-	if (++m->scrub >= OH__PACKETS)
-		m->scrub = 1;
-	if ((int)m->scrub >= used_packets &&
-	    atomic_load_explicit(&half->packets[m->scrub].word,
-				 memory_order_relaxed))
-		atomic_store_explicit(&half->packets[m->scrub].word, 0,
-				      memory_order_relaxed);
-	if (!used_reduced &&
-	    atomic_load_explicit(&half->reduced.word, memory_order_relaxed))
-		atomic_store_explicit(&half->reduced.word, 0,
-				      memory_order_relaxed);
-}
-
-void oh__call_end(struct oh__mailbox *m, int used_packets, bool used_reduced)
+void oh__call_end(struct oh__mailbox *m, bool used_reduced)
 {
 	oh__fault_delay();
-	if (!oh__fault(OH__FAULT_NO_SCRUB))
-		scrub(m, used_packets, used_reduced);
+	if (!used_reduced && !oh__fault(OH__FAULT_NO_SCRUB))
+		scrub(m);
 	/* pairs with oh__has_come: all reads of the call come before it */
 	atomic_store_explicit(&m->own->finished.word, m->call,
 			      memory_order_release);
+	own_next_flags(m);
 }
 
 static void set_state(struct oh__mailbox *m, uint64_t state)

@@ -17,16 +17,14 @@
 #include "mailbox/segment.h"
 
 enum oh__wait_for {
-	OH__ARRIVED, /* packet 0 of the call's half */
+	OH__ARRIVED, /* the arrival of the call's half */
 	OH__REDUCED, /* the reduced flag of the call's half */
-	OH__FINISHED, /* the finished word has reached m->finished_by */
-	OH__PACKETS_ALL, /* the first m->packets packets of the half */
+	OH__FINISHED, /* the finished word has reached wait->call */
 };
 
 /* What a wait is for; calls wait for one thing at a time. */
 struct oh__wait {
 	enum oh__wait_for what;
-	int packets; /* OH__PACKETS_ALL */
 	uint64_t call; /* OH__FINISHED: at least this one */
 };
 
@@ -57,7 +55,7 @@ static inline bool oh__has_come(const struct oh__mailbox *m,
 	switch (wait->what) {
 	case OH__ARRIVED:
 		/* pairs with oh__publish_arrival */
-		return atomic_load_explicit(&half->packets[0].word,
+		return atomic_load_explicit(&half->arrival.word,
 					    memory_order_acquire) == m->want;
 	case OH__REDUCED:
 		/* pairs with oh__publish_reduced */
@@ -67,14 +65,6 @@ static inline bool oh__has_come(const struct oh__mailbox *m,
 		/* pairs with oh__call_end */
 		return atomic_load_explicit(&control->finished.word,
 					    memory_order_acquire) >= wait->call;
-	case OH__PACKETS_ALL:
-		for (int i = 0; i < wait->packets; i++)
-			/* pairs with oh__publish_packets */
-			if (atomic_load_explicit(&half->packets[i].word,
-						 memory_order_acquire) !=
-			    m->want)
-				return false;
-		return true;
 	}
 	return false;
 }
@@ -128,13 +118,13 @@ static inline void oh__all_arrived(struct oh__mailbox *m)
 static inline void oh__publish_arrival(struct oh__mailbox *m, uint64_t source,
 				       uint64_t target)
 {
-	struct oh__packet *packet = &m->own->half[oh__half_now(m)].packets[0];
+	struct oh__arrival *arrival = &m->own->half[oh__half_now(m)].arrival;
 
 	oh__fault_delay();
-	packet->arrival.source = source;
-	packet->arrival.target = target;
+	arrival->source = source;
+	arrival->target = target;
 	/* pairs with oh__has_come */
-	atomic_store_explicit(&packet->word, m->want, memory_order_release);
+	atomic_store_explicit(&arrival->word, m->want, memory_order_release);
 }
 
 /* This rank has read all slots of the call and written its results. */
@@ -146,18 +136,9 @@ static inline void oh__publish_reduced(struct oh__mailbox *m)
 			      m->want, memory_order_release);
 }
 
-/* Sends bytes (1 to OH__PACKETS * OH__PACKET_BYTES) in packets. */
-int oh__publish_packets(struct oh__mailbox *m, const void *data, size_t bytes);
-
-/* Copies them out again; they have come. */
-void oh__read_packets(const struct oh__mailbox *m, int rank, void *data,
-		      size_t bytes);
-
-/*
- * Ends a call: nothing of the others is read any more. used_packets and
- * used_reduced say what it wrote, the rest is scrubbed.
- */
-void oh__call_end(struct oh__mailbox *m, int used_packets, bool used_reduced);
+/* Ends a call: nothing of the others is read any more. used_reduced says
+ * whether it published that flag; if not, it is scrubbed. */
+void oh__call_end(struct oh__mailbox *m, bool used_reduced);
 
 /* Makes a failure this rank's state, which the others will follow. Keeps the
  * first. */
