@@ -78,10 +78,9 @@ enum oh_status oh__heap_alloc(struct oh__heap *heap, size_t bytes,
 	enum oh_status status = OH_OK;
 	size_t want;
 
-	if (bytes > SIZE_MAX - unit)
-		return OH__FAIL(OH_ERR_NO_MEMORY, "%zu bytes are too many",
-				bytes);
 	want = bytes ? (bytes + unit - 1) / unit * unit : unit;
+	if (want < bytes)
+		want = SIZE_MAX; /* no block has so many */
 	pthread_mutex_lock(&heap->lock);
 	for (block = heap->blocks; block; block = block->next)
 		if (!block->used && block->bytes >= want)
