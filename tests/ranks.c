@@ -34,7 +34,7 @@ struct place {
 struct ranks_board {
 	int ranks;
 	unsigned deadline_s;
-	uint64_t seed;
+	uint64_t seed, program_seed;
 	char name[64], argument[256];
 	struct oh_unique_id ids[RANKS_IDS];
 	_Atomic uint64_t words[RANKS_WORDS];
@@ -53,6 +53,7 @@ struct ranks_group {
 };
 
 static _Thread_local uint64_t deadline_now_ns; /* of the rank in this thread */
+static uint64_t program_seed;
 
 static uint64_t now_ns(void)
 {
@@ -82,15 +83,15 @@ bool ranks_quick(void)
 
 uint64_t ranks_seed(void)
 {
-	static uint64_t seed;
 	const char *text = getenv("ONEHOP_TEST_SEED");
 
-	if (seed)
-		return seed;
-	seed = text ? strtoull(text, NULL, 0) : ranks_mix(now_ns()) >> 32;
-	seed += !seed;
-	tap_note("ONEHOP_TEST_SEED=%llu", (unsigned long long)seed);
-	return seed;
+	if (program_seed)
+		return program_seed;
+	program_seed =
+		text ? strtoull(text, NULL, 0) : ranks_mix(now_ns()) >> 32;
+	program_seed += !program_seed;
+	tap_note("ONEHOP_TEST_SEED=%llu", (unsigned long long)program_seed);
+	return program_seed;
 }
 
 static unsigned deadline_of(const struct ranks_options *options)
@@ -123,6 +124,7 @@ static struct ranks_board *make_board(const struct ranks_case *test,
 		bail("cannot map the board");
 	board->ranks = options->ranks;
 	board->deadline_s = deadline_of(options);
+	board->program_seed = ranks_seed();
 	board->seed = ranks_mix(ranks_seed() + ++runs);
 	snprintf(board->name, sizeof(board->name), "%s", test->name);
 	snprintf(board->argument, sizeof(board->argument), "%s",
@@ -192,6 +194,7 @@ void ranks_main(int argc, char **argv, const struct ranks_case *cases)
 	if (board == MAP_FAILED)
 		bail("cannot map the board");
 	close(atoi(argv[2]));
+	program_seed = board->program_seed;
 	for (; cases->name; cases++)
 		if (!strcmp(cases->name, board->name)) {
 			run_rank(board, rank, cases->run);

@@ -149,7 +149,8 @@ bool ranks_barrier(struct ranks_self *self);
 bool ranks_await(_Atomic uint64_t *word, uint64_t value);
 
 bool ranks_quick(void);
-/* The program's seed, printed when it is first asked for. */
+/* The program's seed, the same in its processes; printed when it is first
+ * asked for. */
 uint64_t ranks_seed(void);
 
 /* Random numbers: splitmix64 of Steele, Lea and Flood (2014). */
