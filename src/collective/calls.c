@@ -94,12 +94,11 @@ static enum oh_status check_buffers(const struct oh_comm *comm,
 	return OH_OK;
 }
 
-static engine_fn *engine_of(enum oh_collective collective, uint32_t algorithm)
+static engine_fn *engine_of(enum oh_collective collective)
 {
 	switch (collective) {
 	case OH_ALL_REDUCE:
-		return algorithm == OH__TWO_SHOT ? oh__cpu_two_shot
-						 : oh__cpu_one_shot;
+		return oh__cpu_all_reduce;
 	case OH_REDUCE_SCATTER:
 		return oh__cpu_reduce_scatter;
 	case OH_ALL_GATHER:
@@ -114,7 +113,7 @@ enum oh_status oh__run_rounds(struct oh_comm *comm, const struct oh__row *row,
 			      const struct oh__call *call)
 {
 	size_t bytes = call->count * oh_dtype_bytes(call->dtype);
-	engine_fn *engine = engine_of(call->collective, row->algorithm);
+	engine_fn *engine = engine_of(call->collective);
 	struct oh__call_record record = {
 		.count = call->count,
 		.collective = call->collective,
@@ -129,6 +128,7 @@ enum oh_status oh__run_rounds(struct oh_comm *comm, const struct oh__row *row,
 		.op = call->op,
 		.root = call->root,
 		.stride = bytes,
+		.two_shot = row->algorithm == OH__TWO_SHOT,
 		.stores = (enum oh__stores)row->stores,
 	};
 

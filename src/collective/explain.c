@@ -152,6 +152,11 @@ enum oh_status oh_comm_explain(struct oh_comm *comm,
 	row = oh__table_find(&comm->table, collective, bytes);
 	snprintf(now.algorithm, sizeof(now.algorithm), "%s",
 		 oh__algorithm_name((enum oh__algorithm)row->algorithm));
+	snprintf(now.algorithm_direct, sizeof(now.algorithm_direct), "%s%s",
+		 bytes >= OH__DIRECT_FIRST && collective == OH_ALL_REDUCE
+			 ? oh__algorithm_name(OH__TWO_SHOT)
+			 : now.algorithm,
+		 bytes >= OH__DIRECT_FIRST ? "-direct" : "");
 	snprintf(now.placement, sizeof(now.placement), "%s",
 		 oh__placement_name(OH__PLACEMENT_SHM));
 	snprintf(now.stores, sizeof(now.stores), "%s",

@@ -112,33 +112,16 @@ static enum oh_status wait_for(struct oh__mailbox *m, enum oh__wait_for what)
 	return status;
 }
 
-enum oh_status oh__cpu_one_shot(struct oh__cpu *cpu,
-				const struct oh__cpu_round *round)
+/* 1 + the offset of a buffer that the others are to use where it is; 0 to
+ * stage it. */
+static uint64_t direct(const struct oh__mailbox *m, const void *buffer,
+		       size_t bytes, size_t extent)
 {
-	struct oh__mailbox *m = cpu->mailbox;
-	struct oh__cpu_reduce_job job = {.dst = {round->recv}, .dsts = 1};
-	enum oh_status status;
-	int half;
-
-	status = oh__call_begin(m, round->signature, round->record);
-	if (status)
-		return status;
-	half = oh__half_now(m);
-	stage(cpu, round, oh__own_slot(m, half), round->send, round->bytes);
-	oh__stores_fence(round->stores);
-	oh__publish_arrival(m, 0, 0);
-	status = wait_for(m, OH__ARRIVED);
-	if (status)
-		return status;
-	for (int i = 0; i < m->ranks; i++)
-		job.src[i] =
-			i == m->rank ? round->send : oh__peer_slot(m, i, half);
-	reduce(cpu, round, &job, round->bytes);
-	oh__call_end(m, false);
-	return OH_OK;
+	return bytes < OH__DIRECT_FIRST ? 0
+					: oh__heap_offset(m, buffer, extent);
 }
 
-/* Copies all but the own slice, which only this rank reads. */
+/* Copies all but the own slice, which nobody else reads in two-shot. */
 static void stage_slices(const struct oh__cpu *cpu,
 			 const struct oh__cpu_round *round, struct slice own)
 {
@@ -246,32 +229,70 @@ static enum oh_status gather_slices(struct oh__cpu *cpu,
 	return OH_OK;
 }
 
-enum oh_status oh__cpu_two_shot(struct oh__cpu *cpu,
-				const struct oh__cpu_round *round)
+static enum oh_status two_shot(struct oh__cpu *cpu,
+			       const struct oh__cpu_round *round,
+			       struct slice own, bool fetch)
+{
+	struct oh__mailbox *m = cpu->mailbox;
+	enum oh_status status = reduce_slice(cpu, round, own);
+
+	if (status)
+		return status;
+	oh__publish_reduced(m);
+	status = gather_slices(cpu, round, fetch);
+	if (status)
+		return status;
+	oh__call_end(m, true);
+	return OH_OK;
+}
+
+static enum oh_status one_shot(struct oh__cpu *cpu,
+			       const struct oh__cpu_round *round)
+{
+	struct oh__mailbox *m = cpu->mailbox;
+	struct oh__cpu_reduce_job job = {.dst = {round->recv}, .dsts = 1};
+
+	for (int i = 0; i < m->ranks; i++)
+		job.src[i] = i == m->rank
+				     ? round->send
+				     : oh__peer_slot(m, i, oh__half_now(m));
+	reduce(cpu, round, &job, round->bytes);
+	oh__call_end(m, false);
+	return OH_OK;
+}
+
+/* Does any rank's arrival name its heap? */
+static bool any_direct(const struct oh__mailbox *m)
+{
+	uint64_t offsets = 0;
+
+	for (int i = 0; i < m->ranks; i++)
+		offsets |= arrival_of(m, i)->source | arrival_of(m, i)->target;
+	return offsets;
+}
+
+enum oh_status oh__cpu_all_reduce(struct oh__cpu *cpu,
+				  const struct oh__cpu_round *round)
 {
 	struct oh__mailbox *m = cpu->mailbox;
 	struct slice own = slice_of(round->bytes, m->ranks, m->rank);
-	uint64_t source = oh__heap_offset(m, round->send, round->bytes);
-	uint64_t target = oh__heap_offset(m, round->recv, round->bytes);
+	uint64_t source = direct(m, round->send, round->bytes, round->bytes);
+	uint64_t target = direct(m, round->recv, round->bytes, round->bytes);
 	enum oh_status status;
 
 	status = oh__call_begin(m, round->signature, round->record);
 	if (status)
 		return status;
 	if (!source)
-		stage_slices(cpu, round, own);
+		stage_slices(cpu, round,
+			     round->two_shot ? own : (struct slice){0, 0});
 	oh__publish_arrival(m, source, target);
 	status = wait_for(m, OH__ARRIVED);
-	if (!status)
-		status = reduce_slice(cpu, round, own);
 	if (status)
 		return status;
-	oh__publish_reduced(m);
-	status = gather_slices(cpu, round, !target);
-	if (status)
-		return status;
-	oh__call_end(m, true);
-	return OH_OK;
+	if (round->two_shot || any_direct(m))
+		return two_shot(cpu, round, own, !target);
+	return one_shot(cpu, round);
 }
 
 /* The parts of the others, at rank * bytes of the slot. */
@@ -321,7 +342,7 @@ enum oh_status oh__cpu_reduce_scatter(struct oh__cpu *cpu,
 {
 	struct oh__mailbox *m = cpu->mailbox;
 	size_t extent = (size_t)(m->ranks - 1) * round->stride + round->bytes;
-	uint64_t source = oh__heap_offset(m, round->send, extent);
+	uint64_t source = direct(m, round->send, round->bytes, extent);
 	enum oh_status status;
 
 	status = oh__call_begin(m, round->signature, round->record);
@@ -348,7 +369,7 @@ enum oh_status oh__cpu_all_gather(struct oh__cpu *cpu,
 				  const struct oh__cpu_round *round)
 {
 	struct oh__mailbox *m = cpu->mailbox;
-	uint64_t source = oh__heap_offset(m, round->send, round->bytes);
+	uint64_t source = direct(m, round->send, round->bytes, round->bytes);
 	uint8_t *own = round->recv + (size_t)m->rank * round->stride;
 	enum oh_status status;
 
@@ -388,7 +409,7 @@ static enum oh_status broadcast_root(struct oh__cpu *cpu,
 				     const struct oh__cpu_round *round)
 {
 	struct oh__mailbox *m = cpu->mailbox;
-	uint64_t source = oh__heap_offset(m, round->send, round->bytes);
+	uint64_t source = direct(m, round->send, round->bytes, round->bytes);
 	enum oh_status status = OH_OK;
 
 	if (!source) {
