@@ -39,6 +39,8 @@ struct oh__cpu_reducer {
 	const char *name; /* "plain", "avx2", "avx512", "neon" */
 	bool (*usable)(void); /* can this processor run it? */
 	oh__cpu_reduce_fn *reduce[OH_DTYPE_COUNT][OH_OP_COUNT];
+	/* memcpy with vector stores; no overlap. */
+	void (*copy)(void *dst, const void *src, size_t bytes);
 	/* memcpy with non-temporal stores; any alignment, no overlap. The
 	 * caller fences. */
 	void (*copy_nt)(void *dst, const void *src, size_t bytes);
