@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `onehop env`: every setting with its value now and its default. The ranks'
+ * id is a secret; its value is never shown, not even a malformed one. A
+ * variable ONEHOP_... that is no setting is named on stderr, since a misspelt
+ * one would be ignored by the library without a word.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/settings.h"
+#include "comm/id.h"
+#include "onehop/onehop.h"
+#include "tools/command.h"
+
+enum state {
+	STATE_UNSET,
+	STATE_DEFAULT,
+	STATE_SET,
+	STATE_MALFORMED,
+};
+
+static const char *const state_names[] = {"unset", "default", "set",
+					  "malformed"};
+
+static const char *const kind_names[] = {"number", "bytes", "choice", "text"};
+
+/* One setting as it is shown. */
+struct shown {
+	const struct oh__setting_row *row;
+	enum state state;
+	char value[80]; /* "" if there is none to show */
+	char takes[96];
+};
+
+static bool is_secret(enum oh__setting setting)
+{
+	return setting == OH__SETTING_ID;
+}
+
+/* Bytes that a terminal might obey are shown as \xNN; the rest is cut. */
+static void copy_printable(char *out, size_t bytes, const char *text)
+{
+	size_t used = 0;
+
+	for (; *text && used + 5 < bytes; text++) {
+		unsigned char byte = (unsigned char)*text;
+
+		if (byte >= 0x20 && byte < 0x7f && byte != '\\')
+			out[used++] = *text;
+		else
+			used += (size_t)snprintf(out + used, bytes - used,
+						 "\\x%02x", byte);
+	}
+	out[used] = '\0';
+}
+
+static void describe_takes(const struct oh__setting_row *row, bool secret,
+			   char *out, size_t bytes)
+{
+	switch (row->kind) {
+	case OH__SETTING_KIND_NUMBER:
+	case OH__SETTING_KIND_BYTES:
+		snprintf(out, bytes, "%" PRIu64 " to %" PRIu64 "%s", row->low,
+			 row->high,
+			 row->kind == OH__SETTING_KIND_BYTES
+				 ? ", K, M or G may follow"
+				 : "");
+		return;
+	case OH__SETTING_KIND_CHOICE:
+		snprintf(out, bytes, "%s", row->choices);
+		return;
+	case OH__SETTING_KIND_TEXT:
+		snprintf(out, bytes, "%s",
+			 secret ? "256 hexadecimal digits" : "text");
+		return;
+	}
+}
+
+static bool is_well_formed(enum oh__setting setting, const char *text)
+{
+	struct oh_unique_id id;
+	uint64_t value;
+
+	if (is_secret(setting))
+		return oh__id_from_text(text, &id);
+	return oh__setting_peek(setting, &value);
+}
+
+static void look_at(enum oh__setting setting, struct shown *shown)
+{
+	const char *text = oh__setting_text(setting);
+
+	shown->row = oh__setting_row(setting);
+	describe_takes(shown->row, is_secret(setting), shown->takes,
+		       sizeof(shown->takes));
+	if (!text) {
+		shown->state =
+			*shown->row->standard ? STATE_DEFAULT : STATE_UNSET;
+		snprintf(shown->value, sizeof(shown->value), "%s",
+			 shown->row->standard);
+		return;
+	}
+	shown->state =
+		is_well_formed(setting, text) ? STATE_SET : STATE_MALFORMED;
+	*shown->value = '\0';
+	if (!is_secret(setting))
+		copy_printable(shown->value, sizeof(shown->value), text);
+}
+
+static void print_text(const struct shown *shown, int count)
+{
+	printf("%-29s %-10s %-10s %s\n", "VARIABLE", "VALUE", "DEFAULT",
+	       "TAKES");
+	for (int i = 0; i < count; i++) {
+		const struct oh__setting_row *row = shown[i].row;
+		const char *value = shown[i].value;
+
+		printf("%-29s %-10s %-10s %s\n", row->name,
+		       *value ? value : state_names[shown[i].state],
+		       *row->standard ? row->standard : "-", shown[i].takes);
+		if (shown[i].state == STATE_MALFORMED)
+			printf("    MALFORMED: correct it or unset it\n");
+		printf("    %s\n", row->help);
+	}
+}
+
+/* json_string, with null for "". */
+static json_t *text_or_null(const char *text)
+{
+	return *text ? json_string(text) : json_null();
+}
+
+static int print_json(const struct shown *shown, int count, json_t *unknown)
+{
+	json_t *settings = json_array();
+	json_t *root;
+	int failed;
+
+	for (int i = 0; i < count; i++) {
+		const struct oh__setting_row *row = shown[i].row;
+
+		json_array_append_new(
+			settings,
+			json_pack("{s:s, s:s, s:s, s:o, s:o, s:s, s:s}", "name",
+				  row->name, "kind", kind_names[row->kind],
+				  "state", state_names[shown[i].state], "value",
+				  text_or_null(shown[i].value), "default",
+				  text_or_null(row->standard), "takes",
+				  shown[i].takes, "help", row->help));
+	}
+	root = json_pack("{s:i, s:s, s:o, s:O}", "schema_version", 1, "version",
+			 oh_version(), "settings", settings, "unknown",
+			 unknown);
+	failed = json_dumpf(root, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(root);
+	return failed ? EXIT_ENVIRONMENT : EXIT_FINE;
+}
+
+static bool is_setting(const char *name)
+{
+	for (int i = 0; i < OH__SETTING_COUNT; i++)
+		if (!strcmp(oh__setting_row((enum oh__setting)i)->name, name))
+			return true;
+	return false;
+}
+
+/* The names of what looks like a setting and is none. */
+static json_t *list_unknown(void)
+{
+	json_t *unknown = json_array();
+
+	for (char **entry = environ; *entry; entry++) {
+		char name[64], printable[80];
+
+		if (strncmp(*entry, "ONEHOP_", 7))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*entry, "="),
+			 *entry);
+		if (is_setting(name))
+			continue;
+		copy_printable(printable, sizeof(printable), name);
+		json_array_append_new(unknown, json_string(printable));
+	}
+	return unknown;
+}
+
+static void print_help(void)
+{
+	printf("usage: onehop env [OPTION...]\n\n"
+	       "Shows every setting: the environment variable, its value now,\n"
+	       "its default, what it takes and what it does. A malformed "
+	       "value\n"
+	       "is shown as such, and the exit code is then 2.\n\n"
+	       "  --json        JSON instead of text\n"
+	       "  -h, --help    print this text\n");
+}
+
+/* EXIT_FINE with *json set, or what to exit with; -1 after --help. */
+static int read_options(int argc, char **argv, bool *json)
+{
+	static const struct option options[] = {
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	char title[] = "onehop env"; /* what getopt's complaints begin with */
+	int option;
+
+	*json = false;
+	argv[0] = title;
+	optind = 0; /* scan anew */
+	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		switch (option) {
+		case 'j':
+			*json = true;
+			break;
+		case 'h':
+			print_help();
+			return -1;
+		default:
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "onehop env: '%s' is not expected\n",
+			argv[optind]);
+		return EXIT_USAGE;
+	}
+	return EXIT_FINE;
+}
+
+int command_env(int argc, char **argv)
+{
+	struct shown shown[OH__SETTING_COUNT];
+	json_t *unknown, *name;
+	bool json, malformed = false;
+	size_t index;
+	int code = read_options(argc, argv, &json);
+
+	if (code)
+		return code < 0 ? EXIT_FINE : code;
+	for (int i = 0; i < OH__SETTING_COUNT; i++) {
+		look_at((enum oh__setting)i, &shown[i]);
+		malformed |= shown[i].state == STATE_MALFORMED;
+	}
+	unknown = list_unknown();
+	if (json)
+		code = print_json(shown, OH__SETTING_COUNT, unknown);
+	else
+		print_text(shown, OH__SETTING_COUNT);
+	json_array_foreach(unknown, index, name)
+		fprintf(stderr, "onehop env: %s is not a setting\n",
+			json_string_value(name));
+	json_decref(unknown);
+	return malformed ? EXIT_USAGE : code;
+}

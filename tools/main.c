@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command's main: finds the row of the subcommand and runs it. An unknown
+ * name is answered with the nearest one.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "onehop/onehop.h"
+#include "tools/command.h"
+
+static const struct command commands[] = {
+	{"bench", "time the collectives on this machine", command_bench},
+	{"env", "show the settings in the environment", command_env},
+	{"run", "start a program on several ranks of this host", command_run},
+};
+#define COMMANDS (sizeof(commands) / sizeof(*commands))
+
+static void print_help(FILE *file)
+{
+	fprintf(file, "usage: onehop SUBCOMMAND [ARGUMENT...]\n\n");
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(file, "  %-12s%s\n", commands[i].name,
+			commands[i].summary);
+	fprintf(file, "  %-12s%s\n\n", "help", "tell about a subcommand");
+	fprintf(file, "  %-12s%s\n", "-h, --help", "print this text");
+	fprintf(file, "  %-12s%s\n", "--version", "print the version");
+	fprintf(file, "\nSee also: onehop help SUBCOMMAND, man onehop.\n");
+}
+
+static const struct command *find(const char *name)
+{
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (!strcmp(commands[i].name, name))
+			return &commands[i];
+	return NULL;
+}
+
+static int least(int a, int b, int c)
+{
+	int low = a < b ? a : b;
+
+	return low < c ? low : c;
+}
+
+/* How many letters must be changed, added or taken away; a name longer than
+ * any subcommand's is cut. */
+static int distance(const char *a, const char *b)
+{
+	int row[17];
+	int length = (int)strnlen(b, 16);
+
+	for (int j = 0; j <= length; j++)
+		row[j] = j;
+	for (int i = 1; i <= 16 && a[i - 1]; i++) {
+		int diagonal = row[0];
+
+		row[0] = i;
+		for (int j = 1; j <= length; j++) {
+			int up = row[j];
+
+			row[j] = least(up + 1, row[j - 1] + 1,
+				       diagonal + (a[i - 1] != b[j - 1]));
+			diagonal = up;
+		}
+	}
+	return row[length];
+}
+
+static int unknown(const char *name)
+{
+	const char *nearest = NULL;
+	int best = 3; /* more than two changes is another word */
+
+	for (size_t i = 0; i < COMMANDS; i++) {
+		int changes = distance(name, commands[i].name);
+
+		if (changes < best) {
+			best = changes;
+			nearest = commands[i].name;
+		}
+	}
+	fprintf(stderr, "onehop: there is no subcommand '%s'; ", name);
+	if (nearest)
+		fprintf(stderr, "did you mean '%s'?\n", nearest);
+	else
+		fprintf(stderr, "`onehop help` lists them\n");
+	return EXIT_USAGE;
+}
+
+static int run_help(int argc, char **argv)
+{
+	const struct command *command;
+	char help[] = "--help";
+
+	if (argc < 2) {
+		print_help(stdout);
+		return EXIT_FINE;
+	}
+	command = find(argv[1]);
+	if (!command)
+		return unknown(argv[1]);
+	return command->run(2, (char *[]){argv[1], help, NULL});
+}
+
+static int dispatch(int argc, char **argv)
+{
+	const struct command *command;
+
+	if (argc < 2) {
+		print_help(stderr);
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "help"))
+		return run_help(argc - 1, argv + 1);
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+		return run_help(1, argv);
+	if (!strcmp(argv[1], "--version")) {
+		printf("onehop %s\n", oh_version());
+		return EXIT_FINE;
+	}
+	command = find(argv[1]);
+	return command ? command->run(argc - 1, argv + 1) : unknown(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+	int code = dispatch(argc, argv);
+
+	if (fflush(stdout) || ferror(stdout)) {
+		perror("onehop: writing to stdout failed");
+		return code ? code : EXIT_ENVIRONMENT;
+	}
+	return code;
+}
