@@ -186,8 +186,8 @@ static ssize_t receive_record(int socket, struct msghdr *record)
 	int resets = 0;
 
 	for (;;) {
-		ssize_t got =
-			recvmsg(socket, record, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		ssize_t got = recvmsg(socket, record,
+				      MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 		if (got >= 0 ||
 		    (errno != EINTR && (errno != ECONNRESET || resets++)))
@@ -225,8 +225,8 @@ enum oh_status oh__message_receive(int socket, const char *who,
 		incoming->bytes = (size_t)got - HEADER_BYTES;
 	status = check_record(message, (size_t)got, record.msg_flags, who);
 	if (!status)
-		status = check_descriptors(incoming->fd_count,
-					   record.msg_flags, who);
+		status = check_descriptors(incoming->fd_count, record.msg_flags,
+					   who);
 	if (status)
 		oh__incoming_close(incoming);
 	return status;

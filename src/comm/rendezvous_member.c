@@ -45,7 +45,9 @@ static enum oh_status connect_once(const struct oh__meeting_place *place,
 {
 	struct sockaddr_un address;
 	socklen_t length = oh__meeting_address(place, &address);
-	int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	/* non-blocking: a full queue is waited for until the deadline */
+	int made = socket(AF_UNIX,
+			  SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int code;
 
 	*retry = false;
@@ -68,8 +70,6 @@ static enum oh_status connect_once(const struct oh__meeting_place *place,
 static enum oh_status connect_root(const struct oh__rendezvous_options *options,
 				   int *fd)
 {
-	uint64_t deadline_ns =
-		options->deadline_ns + PATIENCE_MS * OH__NS_PER_MS;
 	long pause_us = RETRY_FIRST_US;
 
 	for (;;) {
@@ -80,7 +80,7 @@ static enum oh_status connect_root(const struct oh__rendezvous_options *options,
 
 		if (status || !retry)
 			return status;
-		if (oh__now_ns() >= deadline_ns)
+		if (oh__now_ns() >= options->deadline_ns)
 			return OH__FAIL(OH_ERR_TIMEOUT,
 					"rank 0 of %d did not open the "
 					"rendezvous before the deadline, seen "
@@ -112,18 +112,19 @@ static enum oh_status say_hello(int fd,
 				OH__RANK_FDS);
 }
 
+/* Gives a verdict's status; OH_OK if it is none of a failure. */
+static enum oh_status take_failure(const struct oh__incoming *incoming)
+{
+	if (incoming->message.header.type != OH__MESSAGE_VERDICT)
+		return OH_OK;
+	return oh__meeting_take_verdict(&incoming->message.body.verdict);
+}
+
 static enum oh_status take_welcome(struct oh__incoming *incoming,
 				   struct oh__rendezvous *rendezvous)
 {
 	int next = 0;
 
-	if (incoming->message.header.type == OH__MESSAGE_VERDICT) {
-		enum oh_status status = oh__meeting_take_verdict(
-			&incoming->message.body.verdict);
-
-		if (status)
-			return status;
-	}
 	if (incoming->message.header.type != OH__MESSAGE_WELCOME ||
 	    incoming->fd_count != (rendezvous->ranks - 1) * OH__RANK_FDS)
 		return OH__FAIL(OH_ERR_PROTOCOL,
@@ -168,9 +169,20 @@ await_welcome(int fd, const struct oh__rendezvous_options *options,
 				"come already and this process is one too many",
 				options->ranks);
 	if (status)
+		goto err_say_so;
+	status = take_failure(&incoming);
+	if (status) {
+		oh__incoming_close(&incoming);
 		return status;
+	}
 	status = take_welcome(&incoming, rendezvous);
 	oh__incoming_close(&incoming);
+	if (!status)
+		return OH_OK;
+
+err_say_so:
+	/* rank 0 does not know of it yet; it tells the others */
+	oh__meeting_send_verdict(fd, status, options->rank);
 	return status;
 }
 

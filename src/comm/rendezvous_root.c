@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,21 +20,29 @@
 
 #define GUESTS 64
 #define GUEST_MS 5000
+/* When all places are taken: a rank says hello at once. */
+#define CROWD_MS 200
 #define GRACE_MS 2000
 
 struct guest {
 	int socket;
 	int pid;
-	uint64_t expires_ns;
+	bool heard; /* it holds the id, and is or says it is this rank */
+	uint32_t rank;
+	uint64_t since_ns;
 };
 
 struct root {
 	const struct oh__rendezvous_options *options;
 	struct oh__rendezvous *rendezvous;
 	int listener;
+	bool starved; /* of descriptors: no guest can be let in */
 	int joined; /* members, rank 0 included */
-	int answered; /* ranks told of a failure */
 	int refused;
+	/* set when the rendezvous has failed: what all ranks are told */
+	bool failed;
+	uint32_t told; /* bit i: rank i has been */
+	struct oh__message verdict;
 	int guest_count;
 	struct guest guests[GUESTS];
 };
@@ -85,9 +94,8 @@ static void refuse(struct root *root, int index, const char *why)
 
 	oh__log(OH_LOG_WARN, "rendezvous refused process %d: %s", guest->pid,
 		why);
-	memset(verdict, 0, sizeof(*verdict));
+	oh__meeting_fill_verdict(verdict, OH_OK, -1);
 	verdict->status = OH_ERR_PROTOCOL;
-	verdict->culprit = -1;
 	snprintf(verdict->text, sizeof(verdict->text),
 		 "rank 0 refused the connection of process %d: %s", guest->pid,
 		 why);
@@ -97,29 +105,60 @@ static void refuse(struct root *root, int index, const char *why)
 	root->refused++;
 }
 
-static void accept_guests(struct root *root)
+/* One that holds the id: it is told why the rendezvous has failed. */
+static void tell(struct root *root, int *socket, uint32_t rank)
+{
+	oh__message_send(*socket, &root->verdict, OH__MESSAGE_VERDICT, NULL, 0);
+	oh__fd_close(socket);
+	if (rank < OH_MAX_RANKS)
+		root->told |= 1u << rank;
+}
+
+static void tell_guest(struct root *root, int index)
+{
+	tell(root, &root->guests[index].socket, root->guests[index].rank);
+	drop_guest(root, index);
+}
+
+static void receive_guest(struct root *root, int fd)
+{
+	struct guest *guest = &root->guests[root->guest_count++];
+	struct ucred peer;
+
+	*guest = (struct guest){
+		.socket = fd, .pid = -1, .since_ns = oh__now_ns()};
+	if (!oh__meeting_peer(fd, &peer)) {
+		refuse(root, root->guest_count - 1,
+		       "the kernel does not say who it is");
+		return;
+	}
+	guest->pid = peer.pid;
+	if (peer.uid != geteuid())
+		refuse(root, root->guest_count - 1,
+		       "it belongs to another user");
+}
+
+static enum oh_status accept_guests(struct root *root)
 {
 	while (root->guest_count < GUESTS) {
-		struct guest *guest = &root->guests[root->guest_count];
-		struct ucred peer;
 		int fd = accept4(root->listener, NULL, NULL, SOCK_CLOEXEC);
 
-		if (fd < 0)
-			return;
-		guest->socket = fd;
-		guest->pid = -1;
-		guest->expires_ns = oh__now_ns() + GUEST_MS * OH__NS_PER_MS;
-		root->guest_count++;
-		if (!oh__meeting_peer(fd, &peer)) {
-			refuse(root, root->guest_count - 1,
-			       "the kernel does not say who it is");
+		if (fd >= 0) {
+			receive_guest(root, fd);
 			continue;
 		}
-		guest->pid = peer.pid;
-		if (peer.uid != geteuid())
-			refuse(root, root->guest_count - 1,
-			       "it belongs to another user");
+		if (errno != EMFILE && errno != ENFILE)
+			return OH_OK;
+		/* the guests that are here may go, and leave room */
+		root->starved = root->guest_count > 0;
+		if (root->starved)
+			return OH_OK;
+		return OH__FAIL_CALL(OH_ERR_SYSTEM, "accept4", errno,
+				     "no descriptor for a rank that comes, "
+				     "raise the limit of open files (ulimit "
+				     "-n)");
 	}
+	return OH_OK;
 }
 
 /* In the same time whatever the difference. */
@@ -130,6 +169,18 @@ static bool same_secret(const uint8_t *a, const uint8_t *b)
 	for (int i = 0; i < OH__SECRET_BYTES; i++)
 		different |= (unsigned)(a[i] ^ b[i]);
 	return !different;
+}
+
+/* Does the sender hold the id, whatever else is wrong with its message? */
+static bool holds_id(const struct root *root,
+		     const struct oh__incoming *incoming)
+{
+	const struct oh__message *message = &incoming->message;
+
+	return incoming->bytes >= sizeof(message->body.hello.secret) &&
+	       message->header.type == OH__MESSAGE_HELLO &&
+	       same_secret(message->body.hello.secret,
+			   root->options->place->secret);
 }
 
 static enum oh_status check_hello(const struct root *root,
@@ -205,39 +256,57 @@ static enum oh_status hear_guest(struct root *root, int index)
 
 	snprintf(who, sizeof(who), "process %d", guest->pid);
 	status = oh__message_receive(guest->socket, who, &incoming);
-	if (status == OH_ERR_MISMATCH)
-		return status; /* another version of the library */
 	if (status == OH_ERR_PEER_LOST) {
 		oh__fd_close(&guest->socket);
 		drop_guest(root, index);
 		return OH_OK;
 	}
-	if (status) {
-		refuse(root, index, oh_last_error()->message);
-		return OH_OK;
+	guest->heard = holds_id(root, &incoming);
+	guest->rank = status ? OH_MAX_RANKS : incoming.message.body.hello.rank;
+	if (!guest->heard) {
+		refuse(root, index,
+		       status ? oh_last_error()->message
+			      : "it does not hold the id");
+		status = OH_OK;
+	} else if (root->failed) {
+		tell_guest(root, index);
+		status = OH_OK;
+	} else if (!status) {
+		status = admit(root, index, &incoming);
 	}
-	if (incoming.message.header.type != OH__MESSAGE_HELLO ||
-	    !same_secret(incoming.message.body.hello.secret,
-			 root->options->place->secret)) {
-		refuse(root, index, "it does not hold the id");
-		oh__incoming_close(&incoming);
-		return OH_OK;
-	}
-	status = admit(root, index, &incoming);
 	oh__incoming_close(&incoming);
 	return status;
 }
 
-/* A member says nothing before it is welcomed: readable means it has gone. */
+/* A member says nothing before it is welcomed, but why it gives up. */
+static enum oh_status hear_member(struct root *root, int rank)
+{
+	struct oh__incoming incoming;
+	enum oh_status status;
+	char who[32];
+
+	snprintf(who, sizeof(who), "rank %d", rank);
+	status = oh__message_receive(root->rendezvous->sockets[rank], who,
+				     &incoming);
+	if (!status) {
+		oh__incoming_close(&incoming);
+		if (incoming.message.header.type == OH__MESSAGE_VERDICT)
+			status = oh__meeting_take_verdict(
+				&incoming.message.body.verdict);
+	}
+	if (status && status != OH_ERR_PEER_LOST)
+		return status;
+	return OH__FAIL(OH_ERR_PEER_LOST,
+			"rank %d ended or gave up before all ranks had come",
+			rank);
+}
+
 static enum oh_status check_members(struct root *root,
 				    const struct pollfd *polls)
 {
 	for (int i = 1; i < root->options->ranks; i++)
 		if (root->rendezvous->sockets[i] >= 0 && polls[i].revents)
-			return OH__FAIL(OH_ERR_PEER_LOST,
-					"rank %d ended or gave up before all "
-					"ranks had come",
-					i);
+			return hear_member(root, i);
 	return OH_OK;
 }
 
@@ -260,11 +329,27 @@ static enum oh_status timed_out(const struct root *root)
 
 static void expire_guests(struct root *root)
 {
+	uint64_t ms = root->guest_count == GUESTS ? CROWD_MS : GUEST_MS;
 	uint64_t now = oh__now_ns();
 
 	for (int i = root->guest_count - 1; i >= 0; i--)
-		if (root->guests[i].expires_ns <= now)
+		if (root->guests[i].since_ns + ms * OH__NS_PER_MS <= now)
 			refuse(root, i, "it said nothing");
+}
+
+static void fill_polls(const struct root *root, struct pollfd *polls)
+{
+	bool open = root->guest_count < GUESTS && !root->starved;
+
+	/* [0] is the listener, [rank] a member, then the guests */
+	polls[0] = (struct pollfd){.fd = open ? root->listener : -1,
+				   .events = POLLIN};
+	for (int i = 1; i < OH_MAX_RANKS; i++)
+		polls[i] = (struct pollfd){.fd = root->rendezvous->sockets[i],
+					   .events = POLLIN};
+	for (int i = 0; i < root->guest_count; i++)
+		polls[OH_MAX_RANKS + i] = (struct pollfd){
+			.fd = root->guests[i].socket, .events = POLLIN};
 }
 
 /* One wait for whatever comes next, at most until until_ns. */
@@ -275,61 +360,48 @@ static enum oh_status serve(struct root *root, uint64_t until_ns)
 	int ms = oh__ms_until(until_ns);
 	enum oh_status status;
 
-	/* [0] is the listener, [rank] a member, then the guests */
-	polls[0] = (struct pollfd){.fd = root->listener, .events = POLLIN};
-	for (int i = 1; i < OH_MAX_RANKS; i++)
-		polls[i] = (struct pollfd){.fd = root->rendezvous->sockets[i],
-					   .events = POLLIN};
-	for (int i = 0; i < guests; i++)
-		polls[OH_MAX_RANKS + i] = (struct pollfd){
-			.fd = root->guests[i].socket, .events = POLLIN};
-	if (guests && ms > GUEST_MS / 10)
-		ms = GUEST_MS / 10;
+	fill_polls(root, polls);
+	if (guests && ms > CROWD_MS / 4)
+		ms = CROWD_MS / 4;
 	if (poll(polls, (nfds_t)(OH_MAX_RANKS + guests), ms) <= 0) {
+		root->starved = false;
 		expire_guests(root);
 		return OH_OK;
 	}
+	root->starved = false;
 	status = check_members(root, polls);
 	/* from the end: dropping one moves the last into its place */
 	for (int i = guests - 1; i >= 0 && !status; i--)
 		if (polls[OH_MAX_RANKS + i].revents)
 			status = hear_guest(root, i);
 	if (!status && polls[0].revents)
-		accept_guests(root);
+		status = accept_guests(root);
 	expire_guests(root);
 	return status;
 }
 
 /* Tells all that are here, and those that come within the grace, why not. */
-static void tell_failure(struct root *root, enum oh_status status)
+static enum oh_status tell_failure(struct root *root, enum oh_status status)
 {
-	struct oh__rendezvous *rendezvous = root->rendezvous;
+	const struct oh__verdict *verdict = &root->verdict.body.verdict;
 	uint64_t until_ns = oh__now_ns() + GRACE_MS * OH__NS_PER_MS;
-	int told = 0;
+	uint32_t all = (1u << root->options->ranks) - 2; /* but rank 0 */
 
-	for (int i = 1; i < OH_MAX_RANKS; i++)
-		if (rendezvous->sockets[i] >= 0) {
-			oh__meeting_send_verdict(rendezvous->sockets[i], status,
-						 -1);
-			oh__fd_close(&rendezvous->sockets[i]);
-			told++;
-		}
-	while (oh__now_ns() < until_ns) {
-		struct pollfd one = {.fd = root->listener, .events = POLLIN};
-
-		for (; root->guest_count; root->guest_count--) {
-			struct guest *guest =
-				&root->guests[root->guest_count - 1];
-
-			oh__meeting_send_verdict(guest->socket, status, -1);
-			oh__fd_close(&guest->socket);
-			told++;
-		}
-		if (told >= root->options->ranks - 1)
-			return;
-		if (poll(&one, 1, oh__ms_until(until_ns)) > 0)
-			accept_guests(root);
-	}
+	oh__meeting_fill_verdict(&root->verdict.body.verdict, status, -1);
+	root->failed = true;
+	for (uint32_t i = 1; i < OH_MAX_RANKS; i++)
+		if (root->rendezvous->sockets[i] >= 0)
+			tell(root, &root->rendezvous->sockets[i], i);
+	for (int i = root->guest_count - 1; i >= 0; i--)
+		if (root->guests[i].heard)
+			tell_guest(root, i);
+	while ((root->told & all) != all && oh__now_ns() < until_ns)
+		if (serve(root, until_ns))
+			break;
+	/* what strangers did meanwhile is not why it failed */
+	if (strcmp(oh_last_error()->message, verdict->text))
+		oh__meeting_take_verdict(verdict);
+	return status;
 }
 
 static enum oh_status welcome(struct root *root, int rank)
@@ -373,9 +445,9 @@ enum oh_status oh__meeting_as_root(const struct oh__rendezvous_options *options,
 	for (int i = 1; i < options->ranks && !status; i++)
 		status = welcome(&root, i);
 	if (status)
-		tell_failure(&root, status);
-	for (int i = 0; i < root.guest_count; i++)
-		oh__fd_close(&root.guests[i].socket);
+		status = tell_failure(&root, status);
+	while (root.guest_count)
+		refuse(&root, root.guest_count - 1, "the rendezvous is over");
 	oh__fd_close(&root.listener);
 	return status;
 }
