@@ -107,6 +107,7 @@ enum oh_status oh__mailbox_create(struct oh__mailbox *m,
 err_map:
 	oh__memfd_unmap(m->own, m->segment_bytes);
 	m->own = NULL;
+	m->peer[m->rank] = NULL;
 err_heap:
 	oh__fd_close(&fds[1]);
 err_segment:

@@ -8,8 +8,9 @@
  * Words and epochs. Calls (rounds, to be exact) are numbered c = 1, 2, ... in
  * 64 bits; a flag holds a 32-bit epoch that is never 0 and whose parity is
  * that of c also across its wrap (oh__epoch). A flag word is epoch << 32 |
- * signature, the signature being a hash of what is called, so that ranks which
- * call different things see it at once.
+ * signature, the signature being a hash of what is called and of all that was
+ * called before, so that ranks which call different things see it at once, or,
+ * where neither waits for the other (two roots of a broadcast), later.
  *
  * Re-use of memory:
  * - Half h = c & 1 (arrival, slot, result, reduced flag) is written in call c
@@ -112,6 +113,7 @@ struct oh__mailbox {
 
 	uint64_t call; /* the number of the current or last call */
 	uint64_t want; /* the flag word of the current call */
+	uint64_t chain; /* hash of all calls so far; its upper half is sent */
 	uint64_t known[OH_MAX_RANKS];
 
 	/* waiting: see wait.h */
@@ -141,7 +143,7 @@ static inline unsigned oh__state_status(uint64_t state)
 
 static inline int oh__state_culprit(uint64_t state)
 {
-	return (int)(uint32_t)state - 1;
+	return (int)((uint32_t)state - 1);
 }
 
 /* Offsets in a segment; the same on all ranks. */

@@ -61,8 +61,17 @@ static enum oh_status check_abort(struct oh__mailbox *m)
 			m->rank, oh__state_culprit(failure));
 }
 
+/* What a rank's state may say; anything else is nobody's of this library. */
+static bool is_failure(unsigned status)
+{
+	return status != OH_OK && status != OH_ERR_INVALID &&
+	       status != OH_ERR_BUSY &&
+	       strcmp(oh_status_name((enum oh_status)status), "unknown");
+}
+
 /* Follows a rank that has failed; a rank that left is lost if it is missed. */
-static enum oh_status check_states(struct oh__mailbox *m, uint32_t missing)
+static enum oh_status check_states(struct oh__mailbox *m,
+				   const struct oh__wait *wait, uint32_t ranks)
 {
 	for (int rank = 0; rank < m->ranks; rank++) {
 		/* pairs with set_state */
@@ -74,7 +83,8 @@ static enum oh_status check_states(struct oh__mailbox *m, uint32_t missing)
 		if (!state || rank == m->rank)
 			continue;
 		if (status == OH__STATE_LEFT) {
-			if (!(missing >> rank & 1))
+			/* what it stored before it left is there by now */
+			if (!(ranks >> rank & 1) || oh__has_come(m, wait, rank))
 				continue;
 			oh__mailbox_fail(m, OH_ERR_PEER_LOST, rank);
 			return OH__FAIL(OH_ERR_PEER_LOST,
@@ -83,10 +93,15 @@ static enum oh_status check_states(struct oh__mailbox *m, uint32_t missing)
 					rank, m->rank,
 					(unsigned long long)m->call);
 		}
+		if (!is_failure(status)) {
+			oh__mailbox_fail(m, OH_ERR_PROTOCOL, rank);
+			return OH__FAIL(OH_ERR_PROTOCOL,
+					"rank %d wrote the state %llx, which "
+					"means nothing",
+					rank, (unsigned long long)state);
+		}
 		if (culprit < 0 || culprit >= m->ranks)
 			culprit = rank;
-		if (!strcmp(oh_status_name((enum oh_status)status), "unknown"))
-			status = OH_ERR_PROTOCOL;
 		oh__mailbox_fail(m, (enum oh_status)status, culprit);
 		return OH__FAIL((enum oh_status)status,
 				"rank %d reports: %s (caused by rank %d)", rank,
@@ -96,38 +111,51 @@ static enum oh_status check_states(struct oh__mailbox *m, uint32_t missing)
 	return OH_OK;
 }
 
+static const char *describe(const struct oh__call_record *record, char text[96])
+{
+	snprintf(text, 96, "%s of %llu %s, op %s, root %u",
+		 oh_collective_name((enum oh_collective)record->collective),
+		 (unsigned long long)record->count,
+		 oh_dtype_name((enum oh_dtype)record->dtype),
+		 oh_op_name((enum oh_op)record->op), record->root);
+	return text;
+}
+
+static enum oh_status fail_mismatch(struct oh__mailbox *m, int rank,
+				    const struct oh__call_record *ours,
+				    const struct oh__call_record *theirs)
+{
+	char our_text[96], their_text[96];
+
+	describe(ours, our_text);
+	describe(theirs, their_text);
+	oh__mailbox_fail(m, OH_ERR_MISMATCH, rank);
+	return OH__FAIL(OH_ERR_MISMATCH,
+			"call %llu differs%s: rank %d calls %s; rank %d calls "
+			"%s",
+			(unsigned long long)m->call,
+			strcmp(our_text, their_text)
+				? ""
+				: ", or one before it in which neither rank "
+				  "waited for the other",
+			m->rank, our_text, rank, their_text);
+}
+
 /* The call's word with another signature: the rank calls something else. */
 static enum oh_status check_mismatch(struct oh__mailbox *m, uint32_t missing)
 {
 	int half = oh__half_now(m);
-	const struct oh__call_record *ours = &m->own->half[half].record;
 
 	for (int rank = 0; rank < m->ranks; rank++) {
 		const struct oh__half *theirs = &m->peer[rank]->half[half];
 		uint64_t word = atomic_load_explicit(&theirs->arrival.word,
 						     memory_order_acquire);
 
-		if (!(missing >> rank & 1) || word >> 32 != m->want >> 32 ||
-		    word == m->want)
-			continue;
-		oh__mailbox_fail(m, OH_ERR_MISMATCH, rank);
-		return OH__FAIL(
-			OH_ERR_MISMATCH,
-			"call %llu differs: rank %d calls %s of %llu %s, op "
-			"%s, root %u; rank %d calls %s of %llu %s, op %s, "
-			"root %u",
-			(unsigned long long)m->call, m->rank,
-			oh_collective_name(
-				(enum oh_collective)ours->collective),
-			(unsigned long long)ours->count,
-			oh_dtype_name((enum oh_dtype)ours->dtype),
-			oh_op_name((enum oh_op)ours->op), ours->root, rank,
-			oh_collective_name(
-				(enum oh_collective)theirs->record.collective),
-			(unsigned long long)theirs->record.count,
-			oh_dtype_name((enum oh_dtype)theirs->record.dtype),
-			oh_op_name((enum oh_op)theirs->record.op),
-			theirs->record.root);
+		if (missing >> rank & 1 && word >> 32 == m->want >> 32 &&
+		    word != m->want)
+			return fail_mismatch(m, rank,
+					     &m->own->half[half].record,
+					     &theirs->record);
 	}
 	return OH_OK;
 }
@@ -195,7 +223,7 @@ static enum oh_status look_around(struct oh__mailbox *m,
 	if (!status)
 		status = check_mismatch(m, missing);
 	if (!status)
-		status = check_states(m, missing);
+		status = check_states(m, wait, ranks);
 	if (!status && now >= patience->next_life_ns) {
 		patience->next_life_ns = now + LIFE_NS;
 		status = check_life(m, wait, ranks);
@@ -206,6 +234,19 @@ static enum oh_status look_around(struct oh__mailbox *m,
 	if (!status)
 		rest(m, now - patience->start_ns);
 	return status;
+}
+
+/* oh_comm_abort in another thread may have come first: then that counts. */
+static enum oh_status settle(const struct oh__mailbox *m, enum oh_status status)
+{
+	uint64_t failure =
+		atomic_load_explicit(&m->failure, memory_order_acquire);
+	enum oh_status kept = (enum oh_status)oh__state_status(failure);
+
+	if (kept == status)
+		return status;
+	return OH__FAIL(kept, "rank %d: %s (caused by rank %d)", m->rank,
+			oh_status_text(kept), oh__state_culprit(failure));
 }
 
 enum oh_status oh__wait_slow(struct oh__mailbox *m, const struct oh__wait *wait,
@@ -224,7 +265,7 @@ enum oh_status oh__wait_slow(struct oh__mailbox *m, const struct oh__wait *wait,
 		}
 		status = look_around(m, wait, ranks, &patience);
 		if (status)
-			return status;
+			return settle(m, status);
 	}
 }
 
@@ -261,7 +302,9 @@ enum oh_status oh__call_begin(struct oh__mailbox *m, uint32_t signature,
 	if (oh__fault(OH__FAULT_NO_SIGNATURE))
 		signature = 0;
 	m->call = call;
-	m->want = (uint64_t)oh__epoch(call) << 32 | signature;
+	/* the odd constant of Fibonacci hashing: what differed once stays so */
+	m->chain = (m->chain + signature) * 0x9e3779b97f4a7c15ull;
+	m->want = (uint64_t)oh__epoch(call) << 32 | m->chain >> 32;
 	m->own->half[oh__half_now(m)].record = *record;
 	return OH_OK;
 }
