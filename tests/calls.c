@@ -495,6 +495,26 @@ bool call_try(struct ranks_self *self, struct oh_comm *comm,
 	return true;
 }
 
+struct call call_random(struct ranks_random *common, int ranks, size_t bytes)
+{
+	struct call call;
+	size_t most;
+
+	call.collective =
+		(enum oh_collective)ranks_below(common, OH_COLLECTIVE_COUNT);
+	call.dtype = (enum oh_dtype)ranks_below(common, OH_DTYPE_COUNT);
+	call.op = (enum oh_op)ranks_below(common, OH_OP_COUNT);
+	call.root = (int)ranks_below(common, (uint64_t)ranks);
+	/* 8 bytes at least, and half as many with every step */
+	most = bytes >> ranks_below(common, 10);
+	if (most < 8)
+		most = 8;
+	call.count = 1 + ranks_below(common, most / oh_dtype_bytes(call.dtype));
+	call.in_place = ranks_below(common, 2);
+	call.number = ranks_random(common);
+	return call;
+}
+
 static bool usable(const char *setting, const char *value)
 {
 	const struct oh__cpu_reducer *reducer = oh__cpu_reducer_named(value);

@@ -62,6 +62,10 @@ const char *call_text(const struct call *call, char *text, size_t bytes);
 bool call_try(struct ranks_self *self, struct oh_comm *comm,
 	      const struct call *call, uint8_t *send, uint8_t *recv);
 
+/* Any call but an empty one, of up to bytes bytes (a rank's part): the same on
+ * ranks that draw from the same state. Small sizes are as likely as large. */
+struct call call_random(struct ranks_random *common, int ranks, size_t bytes);
+
 /*
  * The index-th value that the setting takes (ONEHOP_ALGORITHM, ONEHOP_STORES,
  * ONEHOP_ISA) and that can be used here; false if there are not so many.

@@ -222,6 +222,11 @@ bool ranks_check(struct ranks_self *self, bool holds, const char *format, ...)
 	return false;
 }
 
+int ranks_failures(const struct ranks_self *self)
+{
+	return atomic_load(&self->board->places[self->rank].failures);
+}
+
 bool ranks_fine(struct ranks_self *self, enum oh_status status,
 		const char *what)
 {

@@ -127,6 +127,9 @@ static inline bool ranks_processes(const struct ranks_case *test,
 __attribute__((format(printf, 3, 4))) bool
 ranks_check(struct ranks_self *self, bool holds, const char *format, ...);
 
+/* How many there are of this rank so far. */
+int ranks_failures(const struct ranks_self *self);
+
 /* A status that must be OH_OK; the failure has oh_last_error's message. */
 bool ranks_fine(struct ranks_self *self, enum oh_status status,
 		const char *what);

@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include "calls.h"
+#include "cpu/engine.h"
 
+#define SLOT_BYTES ((size_t)64 << 10)
+#define SLOT "64K"
 #define HEAP_BYTES ((size_t)4 << 20)
 #define HEAP "4M"
 #define PAGE ((size_t)4096)
@@ -240,7 +243,7 @@ static void threads(struct ranks_self *self)
 	oh_comm_destroy(comm);
 }
 
-/* More than a round of 64K, times the ranks and the guards. */
+/* More than a round, times the ranks and the guards. */
 #define LARGEST ((size_t)70000)
 #define ROOM_BYTES (5 * (LARGEST + 64) + 3 * CALL_GUARD)
 
@@ -262,24 +265,6 @@ static bool try_mixture(struct ranks_self *self, struct oh_comm *comm,
 	return call_try(self, comm, call, send, recv);
 }
 
-static struct call next_call(struct ranks_random *common, int ranks)
-{
-	static const size_t sizes[] = {8, 200, 3000, 9000, 33000, LARGEST};
-	struct call call;
-
-	call.collective =
-		(enum oh_collective)ranks_below(common, OH_COLLECTIVE_COUNT);
-	call.dtype = (enum oh_dtype)ranks_below(common, OH_DTYPE_COUNT);
-	call.op = (enum oh_op)ranks_below(common, OH_OP_COUNT);
-	call.root = (int)ranks_below(common, (uint64_t)ranks);
-	call.count =
-		1 + ranks_below(common, sizes[ranks_below(common, 6)] /
-						oh_dtype_bytes(call.dtype));
-	call.in_place = ranks_below(common, 2);
-	call.number = ranks_random(common);
-	return call;
-}
-
 static void mixtures(struct ranks_self *self)
 {
 	struct oh_comm *comm = ranks_comm(self, 0);
@@ -295,7 +280,7 @@ static void mixtures(struct ranks_self *self)
 		fine = buffers.plain[i] && buffers.heap[i];
 	}
 	for (int i = 0; i < calls && fine; i++) {
-		struct call call = next_call(&common, self->ranks);
+		struct call call = call_random(&common, self->ranks, LARGEST);
 
 		fine = try_mixture(self, comm, &buffers, &call, &own);
 	}
@@ -363,7 +348,7 @@ int main(int argc, char **argv)
 	/* refusals are expected here; what is not has its message noted */
 	setenv("ONEHOP_LOG", "off", 0);
 	setenv("ONEHOP_HEAP_BYTES", HEAP, 1);
-	setenv("ONEHOP_SLOT_BYTES", "64K", 1);
+	setenv("ONEHOP_SLOT_BYTES", SLOT, 1);
 	ranks_main(argc, argv, cases);
 	for (int i = 0; i < FIRST_COLLECTIVE; i++)
 		ranks_threads(&cases[i], &(struct ranks_options){.ranks = 2});
