@@ -115,8 +115,8 @@ static enum oh_status pick_reducer(const struct recipe *recipe,
 				   const struct oh__cpu_reducer **reducer)
 {
 	/* the choices of ONEHOP_ISA after auto */
-	static const char *const names[] = {NULL, "plain", "avx2", "avx512",
-					    "neon"};
+	static const char *const names[] = {
+		NULL, "plain", "avx2", "avx512", "avx512bf16", "neon"};
 	const struct oh__cpu_reducer *named;
 
 	if (!recipe->isa) {

@@ -36,7 +36,7 @@ struct oh__cpu_reduce_job {
 typedef void oh__cpu_reduce_fn(const struct oh__cpu_reduce_job *job);
 
 struct oh__cpu_reducer {
-	const char *name; /* "plain", "avx2", "avx512", "neon" */
+	const char *name; /* "plain", "avx2", "avx512", ... */
 	bool (*usable)(void); /* can this processor run it? */
 	oh__cpu_reduce_fn *reduce[OH_DTYPE_COUNT][OH_OP_COUNT];
 	/* memcpy with vector stores; no overlap. */

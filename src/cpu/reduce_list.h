@@ -13,10 +13,12 @@
 extern const struct oh__cpu_reducer oh__cpu_reducer_plain;
 extern const struct oh__cpu_reducer oh__cpu_reducer_avx2;
 extern const struct oh__cpu_reducer oh__cpu_reducer_avx512;
+extern const struct oh__cpu_reducer oh__cpu_reducer_avx512bf16;
 extern const struct oh__cpu_reducer oh__cpu_reducer_neon;
 
 bool oh__cpu_reduce_always_usable(void);
 bool oh__cpu_reduce_avx2_usable(void);
 bool oh__cpu_reduce_avx512_usable(void);
+bool oh__cpu_reduce_avx512bf16_usable(void);
 
 #endif

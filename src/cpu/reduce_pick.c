@@ -24,7 +24,7 @@ static bool has_f16c(void)
 	return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
 }
 
-/* Both look at CPUID and at XGETBV: the kernel must save the registers too. */
+/* They look at CPUID and at XGETBV: the kernel must save the registers too. */
 bool oh__cpu_reduce_avx2_usable(void)
 {
 	__builtin_cpu_init();
@@ -40,17 +40,22 @@ bool oh__cpu_reduce_avx512_usable(void)
 	       __builtin_cpu_supports("avx512dq");
 }
 
+bool oh__cpu_reduce_avx512bf16_usable(void)
+{
+	return oh__cpu_reduce_avx512_usable() &&
+	       __builtin_cpu_supports("avx512bf16");
+}
+
 #endif
 
 static const struct oh__cpu_reducer *const reducers[] = {
 #if defined(__x86_64__)
-	&oh__cpu_reducer_avx512,
+	&oh__cpu_reducer_avx512bf16, &oh__cpu_reducer_avx512,
 	&oh__cpu_reducer_avx2,
 #elif defined(__aarch64__)
 	&oh__cpu_reducer_neon,
 #endif
-	&oh__cpu_reducer_plain,
-	NULL,
+	&oh__cpu_reducer_plain,	     NULL,
 };
 
 const struct oh__cpu_reducer *oh__cpu_reducer_best(void)
