@@ -168,6 +168,7 @@ static void run_rank(struct ranks_board *board, int rank, ranks_fn *run)
 	struct ranks_self self = {
 		.rank = rank,
 		.ranks = board->ranks,
+		.place = rank,
 		.argument = board->argument,
 		.seed = board->seed,
 		.words = board->words,
@@ -206,7 +207,7 @@ void ranks_main(int argc, char **argv, const struct ranks_case *cases)
 
 bool ranks_check(struct ranks_self *self, bool holds, const char *format, ...)
 {
-	struct place *place = &self->board->places[self->rank];
+	struct place *place = &self->board->places[self->place];
 	int number;
 	va_list args;
 
@@ -224,7 +225,7 @@ bool ranks_check(struct ranks_self *self, bool holds, const char *format, ...)
 
 int ranks_failures(const struct ranks_self *self)
 {
-	return atomic_load(&self->board->places[self->rank].failures);
+	return atomic_load(&self->board->places[self->place].failures);
 }
 
 bool ranks_fine(struct ranks_self *self, enum oh_status status,
@@ -236,7 +237,7 @@ bool ranks_fine(struct ranks_self *self, enum oh_status status,
 
 void ranks_at(struct ranks_self *self, const char *format, ...)
 {
-	struct place *place = &self->board->places[self->rank];
+	struct place *place = &self->board->places[self->place];
 	va_list args;
 
 	va_start(args, format);
@@ -278,7 +279,7 @@ bool ranks_await(_Atomic uint64_t *word, uint64_t value)
 
 bool ranks_barrier(struct ranks_self *self)
 {
-	uint64_t ranks = (uint64_t)self->ranks;
+	uint64_t ranks = (uint64_t)self->board->ranks;
 	uint64_t ticket = atomic_fetch_add(&self->board->arrived, 1);
 
 	/* the end of the round that the ticket belongs to */
@@ -409,7 +410,7 @@ _Atomic uint64_t *ranks_words(struct ranks_group *group)
 /* A rank's process has ended: as it should? */
 static void judge_end(struct ranks_group *group, int rank, int state)
 {
-	struct ranks_self self = {.rank = rank, .board = group->board};
+	struct ranks_self self = {.place = rank, .board = group->board};
 	const struct place *place = &group->board->places[rank];
 	bool done = atomic_load(&place->done);
 
@@ -456,7 +457,7 @@ int ranks_wait(struct ranks_group *group)
 			continue;
 		}
 		for (int i = 0; i < group->board->ranks; i++) {
-			struct ranks_self self = {.rank = i,
+			struct ranks_self self = {.place = i,
 						  .board = group->board};
 
 			if (!group->running[i])

@@ -43,7 +43,9 @@ struct ranks_board;
 
 /* What a rank knows of its run. */
 struct ranks_self {
+	/* a test may change these in a copy, for a smaller communicator */
 	int rank, ranks;
+	int place; /* the rank in the run: where its findings go */
 	const char *argument; /* of ranks_options, "" for none */
 	uint64_t seed; /* the same on all ranks, new in every run */
 	struct oh_unique_id ids[RANKS_IDS]; /* the same on all ranks */
