@@ -61,6 +61,66 @@ static enum oh_status check_abort(struct oh__mailbox *m)
 			m->rank, oh__state_culprit(failure));
 }
 
+static const char *describe(const struct oh__call_record *record, char text[96])
+{
+	snprintf(text, 96, "%s of %llu %s, op %s, root %u",
+		 oh_collective_name((enum oh_collective)record->collective),
+		 (unsigned long long)record->count,
+		 oh_dtype_name((enum oh_dtype)record->dtype),
+		 oh_op_name((enum oh_op)record->op), record->root);
+	return text;
+}
+
+/* Does rank call something else in the same call, the last of that half? */
+static bool differs(const struct oh__mailbox *m, int rank, int half)
+{
+	uint64_t ours = atomic_load_explicit(&m->own->half[half].arrival.word,
+					     memory_order_relaxed);
+	/* pairs with oh__publish_arrival */
+	uint64_t theirs = atomic_load_explicit(
+		&m->peer[rank]->half[half].arrival.word, memory_order_acquire);
+
+	return ours >> 32 == theirs >> 32 && ours != theirs;
+}
+
+/* Ranks that differ in a call have differed in the one before it if neither
+ * waited for the other there. */
+static enum oh_status fail_mismatch(struct oh__mailbox *m, int rank)
+{
+	int now = oh__half_now(m);
+	bool before = differs(m, rank, !now);
+	int half = before ? !now : now;
+	char ours[96], theirs[96];
+
+	describe(&m->own->half[half].record, ours);
+	describe(&m->peer[rank]->half[half].record, theirs);
+	oh__mailbox_fail(m, OH_ERR_MISMATCH, rank);
+	return OH__FAIL(OH_ERR_MISMATCH,
+			"call %llu differs%s: rank %d calls %s; rank %d calls "
+			"%s",
+			(unsigned long long)(m->call - before),
+			strcmp(ours, theirs) ? "" : " from one before it on",
+			m->rank, ours, rank, theirs);
+}
+
+static enum oh_status check_mismatch(struct oh__mailbox *m)
+{
+	for (int rank = 0; rank < m->ranks; rank++)
+		if (differs(m, rank, oh__half_now(m)))
+			return fail_mismatch(m, rank);
+	return OH_OK;
+}
+
+/* A rank reports a mismatch: the ranks' own words say more, here or, if this
+ * rank did not wait there, in the call before. */
+static enum oh_status find_mismatch(struct oh__mailbox *m)
+{
+	for (int rank = 0; rank < m->ranks; rank++)
+		if (differs(m, rank, 0) || differs(m, rank, 1))
+			return fail_mismatch(m, rank);
+	return OH_OK;
+}
+
 /* What a rank's state may say; anything else is nobody's of this library. */
 static bool is_failure(unsigned status)
 {
@@ -102,60 +162,13 @@ static enum oh_status check_states(struct oh__mailbox *m,
 		}
 		if (culprit < 0 || culprit >= m->ranks)
 			culprit = rank;
+		if (status == OH_ERR_MISMATCH && find_mismatch(m))
+			return OH_ERR_MISMATCH;
 		oh__mailbox_fail(m, (enum oh_status)status, culprit);
 		return OH__FAIL((enum oh_status)status,
 				"rank %d reports: %s (caused by rank %d)", rank,
 				oh_status_text((enum oh_status)status),
 				culprit);
-	}
-	return OH_OK;
-}
-
-static const char *describe(const struct oh__call_record *record, char text[96])
-{
-	snprintf(text, 96, "%s of %llu %s, op %s, root %u",
-		 oh_collective_name((enum oh_collective)record->collective),
-		 (unsigned long long)record->count,
-		 oh_dtype_name((enum oh_dtype)record->dtype),
-		 oh_op_name((enum oh_op)record->op), record->root);
-	return text;
-}
-
-static enum oh_status fail_mismatch(struct oh__mailbox *m, int rank,
-				    const struct oh__call_record *ours,
-				    const struct oh__call_record *theirs)
-{
-	char our_text[96], their_text[96];
-
-	describe(ours, our_text);
-	describe(theirs, their_text);
-	oh__mailbox_fail(m, OH_ERR_MISMATCH, rank);
-	return OH__FAIL(OH_ERR_MISMATCH,
-			"call %llu differs%s: rank %d calls %s; rank %d calls "
-			"%s",
-			(unsigned long long)m->call,
-			strcmp(our_text, their_text)
-				? ""
-				: ", or one before it in which neither rank "
-				  "waited for the other",
-			m->rank, our_text, rank, their_text);
-}
-
-/* The call's word with another signature: the rank calls something else. */
-static enum oh_status check_mismatch(struct oh__mailbox *m, uint32_t missing)
-{
-	int half = oh__half_now(m);
-
-	for (int rank = 0; rank < m->ranks; rank++) {
-		const struct oh__half *theirs = &m->peer[rank]->half[half];
-		uint64_t word = atomic_load_explicit(&theirs->arrival.word,
-						     memory_order_acquire);
-
-		if (missing >> rank & 1 && word >> 32 == m->want >> 32 &&
-		    word != m->want)
-			return fail_mismatch(m, rank,
-					     &m->own->half[half].record,
-					     &theirs->record);
 	}
 	return OH_OK;
 }
@@ -216,12 +229,11 @@ static enum oh_status look_around(struct oh__mailbox *m,
 				  struct patience *patience)
 {
 	uint64_t now = oh__now_ns();
-	uint32_t missing = missing_of(m, wait, ranks);
 	enum oh_status status;
 
 	status = check_abort(m);
 	if (!status)
-		status = check_mismatch(m, missing);
+		status = check_mismatch(m);
 	if (!status)
 		status = check_states(m, wait, ranks);
 	if (!status && now >= patience->next_life_ns) {
