@@ -115,8 +115,8 @@ static enum oh_status pick_reducer(const struct recipe *recipe,
 				   const struct oh__cpu_reducer **reducer)
 {
 	/* the choices of ONEHOP_ISA after auto */
-	static const char *const names[] = {
-		NULL, "plain", "avx2", "avx512", "avx512bf16", "neon"};
+	static const char *const names[] = {NULL,     "plain",	    "avx2",
+					    "avx512", "avx512bf16", "neon"};
 	const struct oh__cpu_reducer *named;
 
 	if (!recipe->isa) {
@@ -196,6 +196,7 @@ static enum oh_status tune(struct oh_comm *comm, const struct recipe *recipe)
 	comm->mailbox.timeout_ns = recipe->rendezvous_ms * OH__NS_PER_MS;
 	status = oh__tune(comm, &options, !comm->table_reason);
 	comm->mailbox.timeout_ns = recipe->call_ms * OH__NS_PER_MS;
+	comm->before = comm->mailbox.call;
 	return status;
 }
 
@@ -311,7 +312,8 @@ enum oh_status oh_comm_health(struct oh_comm *comm, struct oh_health *health)
 	size_t size;
 
 	if (!comm || !health)
-		return OH__FAIL(OH_ERR_INVALID, "comm or health is NULL");
+		return OH__FAIL(OH_ERR_INVALID, "%s is NULL",
+				comm ? "health" : "comm");
 	size = health->size;
 	if (size < sizeof(size) || size > sizeof(now))
 		return OH__FAIL(OH_ERR_INVALID,
@@ -325,7 +327,8 @@ enum oh_status oh_comm_health(struct oh_comm *comm, struct oh_health *health)
 		now.culprit = oh__state_culprit(failure);
 	}
 	now.calls = atomic_load_explicit(&m->own->finished.word,
-					 memory_order_relaxed);
+					 memory_order_relaxed) -
+		    comm->before;
 	now.lost_ranks = oh__life_lost(m->life, m->ranks);
 	now.size = size;
 	memcpy(health, &now, size);
@@ -335,7 +338,8 @@ enum oh_status oh_comm_health(struct oh_comm *comm, struct oh_health *health)
 enum oh_status oh_comm_alloc(struct oh_comm *comm, size_t bytes, void **pointer)
 {
 	if (!comm || !pointer)
-		return OH__FAIL(OH_ERR_INVALID, "comm or pointer is NULL");
+		return OH__FAIL(OH_ERR_INVALID, "%s is NULL",
+				comm ? "pointer" : "comm");
 	return oh__heap_alloc(&comm->heap, bytes, pointer);
 }
 

@@ -20,6 +20,7 @@ struct oh_comm {
 	struct oh__cpu cpu;
 	struct oh__table table;
 	const char *table_reason; /* why nothing was measured, NULL if it was */
+	uint64_t before; /* rounds that making it took; ONEHOP_FIRST_CALL */
 	atomic_flag busy; /* a call is in flight */
 };
 

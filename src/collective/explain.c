@@ -128,11 +128,17 @@ static enum oh_status check(const struct oh_comm *comm,
 				"route->size is %zu, set it to sizeof(struct "
 				"oh_route)",
 				route->size);
-	if ((size_t)collective >= OH_COLLECTIVE_COUNT ||
-	    (size_t)dtype >= OH_DTYPE_COUNT || (size_t)op >= OH_OP_COUNT)
+	if ((size_t)collective >= OH_COLLECTIVE_COUNT)
 		return OH__FAIL(OH_ERR_INVALID,
-				"collective %d, dtype %d or op %d is unknown",
-				(int)collective, (int)dtype, (int)op);
+				"collective is %d, it takes 0 to %d",
+				(int)collective, OH_COLLECTIVE_COUNT - 1);
+	if ((size_t)dtype >= OH_DTYPE_COUNT)
+		return OH__FAIL(OH_ERR_INVALID, "dtype is %d, it takes 0 to %d",
+				(int)dtype, OH_DTYPE_COUNT - 1);
+	if ((collective == OH_ALL_REDUCE || collective == OH_REDUCE_SCATTER) &&
+	    (size_t)op >= OH_OP_COUNT)
+		return OH__FAIL(OH_ERR_INVALID, "op is %d, it takes 0 to %d",
+				(int)op, OH_OP_COUNT - 1);
 	return OH_OK;
 }
 
@@ -144,6 +150,7 @@ enum oh_status oh_comm_explain(struct oh_comm *comm,
 	enum oh_status status = check(comm, collective, dtype, op, route);
 	const struct oh__row *row;
 	struct oh_route now;
+	bool direct;
 
 	if (status)
 		return status;
@@ -152,11 +159,14 @@ enum oh_status oh_comm_explain(struct oh_comm *comm,
 	row = oh__table_find(&comm->table, collective, bytes);
 	snprintf(now.algorithm, sizeof(now.algorithm), "%s",
 		 oh__algorithm_name((enum oh__algorithm)row->algorithm));
+	/* rounds are as short as that with many ranks and small slots */
+	direct = bytes >= OH__DIRECT_FIRST &&
+		 row->round_bytes >= OH__DIRECT_FIRST;
 	snprintf(now.algorithm_direct, sizeof(now.algorithm_direct), "%s%s",
-		 bytes >= OH__DIRECT_FIRST && collective == OH_ALL_REDUCE
+		 direct && collective == OH_ALL_REDUCE
 			 ? oh__algorithm_name(OH__TWO_SHOT)
 			 : now.algorithm,
-		 bytes >= OH__DIRECT_FIRST ? "-direct" : "");
+		 direct ? "-direct" : "");
 	snprintf(now.placement, sizeof(now.placement), "%s",
 		 oh__placement_name(OH__PLACEMENT_SHM));
 	snprintf(now.stores, sizeof(now.stores), "%s",
