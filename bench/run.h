@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A run: what is to be measured, and what came of it. The subjects alternate:
+ * each case is measured in rounds, in each of which every subject has its turn
+ * and another one begins; so that a machine that changes its speed changes it
+ * for all.
+ */
+#ifndef OH_BENCH_RUN_H
+#define OH_BENCH_RUN_H
+
+#include "bench/peers.h"
+#include "bench/stats.h"
+#include "bench/team.h"
+
+struct bench_case {
+	enum oh_collective collective;
+	enum oh_dtype dtype;
+	enum oh_op op;
+	int root;
+	size_t count; /* as given to the call */
+	uint64_t bytes; /* the larger side */
+	int iterations; /* of all rounds together */
+	int warmups; /* before each round */
+};
+
+struct bench_plan {
+	struct bench_frame frame;
+	bool check;
+	bool peer[BENCH_PEER_COUNT];
+	struct bench_case *cases;
+	size_t case_count;
+};
+
+/* One subject's result in one case. */
+struct bench_row {
+	const struct bench_case *what;
+	const char *subject; /* "onehop" or a peer's name */
+	char path[72]; /* empty: the subject tells none */
+	char reducer[40]; /* the reduction code; empty as above */
+	bool measured; /* else refused: why says the reason */
+	char why[96];
+	struct bench_times us; /* of the slowest rank */
+	double algbw, busbw; /* of the median */
+	double ratio; /* the median over this library's, 0 if unknown */
+	double flag_us; /* flag exchange in the same rounds */
+	bool checked;
+	uint64_t wrong;
+};
+
+/* Floors of one size, in the rounds of the first case that has it. */
+struct bench_floor_row {
+	uint64_t bytes;
+	double copy_us, flag_us; /* medians */
+};
+
+struct bench_peer_state {
+	bool wanted;
+	bool ran; /* it was started; else why says the reason */
+	char version[72];
+	char why[900];
+};
+
+struct bench_result {
+	char version[72]; /* of this library */
+	char reducer[40]; /* of its first case */
+	struct bench_row *rows;
+	size_t row_count;
+	struct bench_floor_row *floors;
+	size_t floor_count;
+	double flag_before_us, flag_after_us;
+	struct bench_peer_state peers[BENCH_PEER_COUNT];
+	bool complete; /* all cases were measured */
+	uint64_t wrong; /* of all rows */
+	int exit_code;
+};
+
+/* What a run tells while it goes; context is the first argument. */
+struct bench_watcher {
+	void *context;
+	/* Before each turn of a subject; cases counted from 0. */
+	void (*turn)(void *context, size_t index, const char *subject);
+	/* All subjects are open. */
+	void (*started)(void *context, const struct bench_plan *plan,
+			const struct bench_result *result);
+	/* A case is done: its rows, the first is this library's. */
+	void (*rows)(void *context, const struct bench_row *rows, size_t count);
+	/* Something is wrong: a sentence. */
+	void (*complain)(void *context, const char *text);
+};
+
+/* Always fills *result; result->exit_code is 0 if all went well. */
+void bench_run(const struct bench_plan *plan,
+	       const struct bench_watcher *watcher,
+	       struct bench_result *result);
+
+void bench_result_free(struct bench_result *result);
+
+/*
+ * How two ranks stand to each other: " (near)" below 0.15 us, " (far)" above
+ * 0.2 us, " (between)". More ranks, or ranks that share a processor, are not
+ * put into words: "".
+ */
+const char *bench_distance(const struct bench_frame *frame, double flag_us);
+
+#endif

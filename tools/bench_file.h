@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Output files that are whole or not there: written beside their place and
+ * renamed. Devices and pipes are written to directly, a link's target stays
+ * where it is.
+ */
+#ifndef OH_TOOLS_BENCH_FILE_H
+#define OH_TOOLS_BENCH_FILE_H
+
+#include <stdbool.h>
+
+/* Can it be written later? false after a message on stderr. */
+bool bench_file_probe(const char *path);
+
+/* false after a message on stderr; what was there before is then unharmed. */
+bool bench_file_write(const char *path, const char *text);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * JSON, schema_version 1. Keys are only ever added; a number is a number, and
+ * null means that it is not known. Nothing of the environment is in it.
+ */
+#include "tools/bench_write.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* Takes the values' references; on any failure json_pack's NULL stays. */
+static json_t *text_or_null(const char *text)
+{
+	return *text ? json_string(text) : json_null();
+}
+
+static json_t *number_or_null(bool known, double value)
+{
+	return known ? json_real(value) : json_null();
+}
+
+static json_t *json_machine(const struct bench_machine *machine)
+{
+	return json_pack("{s:o, s:s, s:i, s:i, s:i, s:f}", "cpu",
+			 text_or_null(machine->cpu), "kernel", machine->kernel,
+			 "cores", machine->cores, "processors",
+			 machine->processors, "numa_nodes", machine->numa_nodes,
+			 "load", machine->load);
+}
+
+static json_t *json_pinned(const struct bench_frame *frame)
+{
+	json_t *list;
+
+	if (!frame->pinned)
+		return json_null();
+	list = json_array();
+	for (int i = 0; i < frame->ranks; i++)
+		json_array_append_new(list, json_integer(frame->cpu[i]));
+	return list;
+}
+
+static json_t *json_arguments(const struct bench_about *about)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < about->argc; i++) {
+		/* not UTF-8: the flag's place is kept */
+		json_t *word = json_string(about->argv[i]);
+
+		json_array_append_new(list, word ? word : json_null());
+	}
+	return list;
+}
+
+static json_t *json_peers(const struct bench_result *result)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < BENCH_PEER_COUNT; i++) {
+		const struct bench_peer_state *peer = &result->peers[i];
+
+		if (!peer->wanted)
+			continue;
+		json_array_append_new(
+			list, json_pack("{s:s, s:b, s:o, s:o}", "name",
+					bench_peer_name((enum bench_peer)i),
+					"ran", peer->ran, "version",
+					text_or_null(peer->version), "reason",
+					text_or_null(peer->why)));
+	}
+	return list;
+}
+
+static json_t *json_floors(const struct bench_result *result)
+{
+	json_t *copies = json_array();
+
+	for (size_t i = 0; i < result->floor_count; i++) {
+		const struct bench_floor_row *floor = &result->floors[i];
+
+		json_array_append_new(copies,
+				      json_pack("{s:I, s:f}", "bytes",
+						(json_int_t)floor->bytes, "us",
+						floor->copy_us));
+	}
+	return json_pack(
+		"{s:{s:f, s:o}, s:o}", "flag_exchange_us", "before",
+		result->flag_before_us, "after",
+		number_or_null(result->complete, result->flag_after_us), "copy",
+		copies);
+}
+
+static json_t *json_us(const struct bench_row *row)
+{
+	if (!row->measured)
+		return json_null();
+	return json_pack("{s:f, s:f, s:f}", "min", row->us.min, "p50",
+			 row->us.p50, "p99", row->us.p99);
+}
+
+static json_t *json_row(const struct bench_row *row)
+{
+	const struct bench_case *what = row->what;
+	bool checked = row->measured && row->checked;
+	json_t *object = json_pack(
+		"{s:s, s:I, s:I, s:s, s:o, s:o, s:s, s:o}", "collective",
+		oh_collective_name(what->collective), "bytes",
+		(json_int_t)what->bytes, "count", (json_int_t)what->count,
+		"dtype", oh_dtype_name(what->dtype), "op",
+		bench_reduces(what->collective)
+			? json_string(oh_op_name(what->op))
+			: json_null(),
+		"root",
+		what->collective == OH_BROADCAST ? json_integer(what->root)
+						 : json_null(),
+		"subject", row->subject, "path", text_or_null(row->path));
+	json_t *rest = json_pack(
+		"{s:o, s:o, s:o, s:o, s:o, s:i, s:f, s:o, s:o}", "reducer",
+		text_or_null(row->reducer), "us", json_us(row), "algbw_gb_s",
+		number_or_null(row->measured, row->algbw), "busbw_gb_s",
+		number_or_null(row->measured, row->busbw), "wrong",
+		checked ? json_integer((json_int_t)row->wrong) : json_null(),
+		"iterations", what->iterations, "flag_exchange_us",
+		row->flag_us, "ratio",
+		number_or_null(row->measured && row->ratio > 0, row->ratio),
+		"refused", text_or_null(row->why));
+
+	if (object && rest)
+		json_object_update(object, rest);
+	json_decref(rest);
+	return object;
+}
+
+static json_t *json_rows(const struct bench_result *result)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < result->row_count; i++)
+		json_array_append_new(list, json_row(&result->rows[i]));
+	return list;
+}
+
+static json_t *json_time(void)
+{
+	time_t now = time(NULL);
+	struct tm utc;
+	char text[32];
+
+	gmtime_r(&now, &utc);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+	return json_string(text);
+}
+
+static char *with_line_end(char *text)
+{
+	char *line = NULL;
+
+	if (text && asprintf(&line, "%s\n", text) < 0)
+		line = NULL;
+	free(text);
+	return line;
+}
+
+char *bench_json(const struct bench_about *about, const struct bench_plan *plan,
+		 const struct bench_result *result)
+{
+	const struct bench_frame *frame = &plan->frame;
+	json_t *root = json_pack(
+		"{s:i, s:s, s:o, s:o, s:i, s:s, s:b, s:s, s:b, s:b}",
+		"schema_version", 1, "version", oh_version(), "end_time",
+		json_time(), "machine", json_machine(&about->machine), "ranks",
+		frame->ranks, "memory", about->memory, "in_place",
+		frame->in_place, "alloc", frame->comm_alloc ? "comm" : "any",
+		"threads", frame->threads, "check", plan->check);
+	char *text = NULL;
+
+	if (!root)
+		return NULL;
+	if (!json_object_set_new(root, "pinned_cpus", json_pinned(frame)) &&
+	    !json_object_set_new(root, "processors_usable",
+				 json_integer(frame->processors)) &&
+	    !json_object_set_new(root, "reducer",
+				 text_or_null(result->reducer)) &&
+	    !json_object_set_new(root, "arguments", json_arguments(about)) &&
+	    !json_object_set_new(root, "peers", json_peers(result)) &&
+	    !json_object_set_new(root, "floors", json_floors(result)) &&
+	    !json_object_set_new(root, "rows", json_rows(result)) &&
+	    !json_object_set_new(root, "complete",
+				 json_boolean(result->complete)) &&
+	    !json_object_set_new(root, "exit_code",
+				 json_integer(result->exit_code)))
+		text = json_dumps(root,
+				  JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+	json_decref(root);
+	return with_line_end(text);
+}

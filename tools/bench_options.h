@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line of `onehop bench`: its flags, and the cases they mean. */
+#ifndef OH_TOOLS_BENCH_OPTIONS_H
+#define OH_TOOLS_BENCH_OPTIONS_H
+
+#include <stdio.h>
+
+#include "bench/run.h"
+#include "bench/sizes.h"
+
+/* Where a machine-readable result goes. */
+struct bench_sink {
+	bool wanted;
+	const char *path; /* NULL: stdout */
+};
+
+struct bench_options {
+	bool help;
+	const char *worker; /* hidden: descriptors of the ranks to serve */
+	const char *memory; /* key of a row of frames, tools/bench.c */
+	uint64_t first, last, factor, step; /* 0: not given */
+	struct bench_sizes sizes; /* count 0: not given */
+	int iterations; /* 0: by size */
+	int warmups; /* -1: by size */
+	bool check, in_place, comm_alloc, threads, pin;
+	/* bit i: enum value i */
+	unsigned collectives, dtypes, ops;
+	int root, ranks; /* ranks 0: by processors */
+	int timeout_s;
+	bool peer[BENCH_PEER_COUNT];
+	struct bench_sink json, csv;
+};
+
+/* false after a message on stderr: exit code 2. */
+bool bench_options_parse(int argc, char **argv, struct bench_options *options);
+
+void bench_options_help(FILE *out);
+
+/*
+ * The cases in the order in which they are run. ranks is known. false after a
+ * message on stderr. The caller frees *cases.
+ */
+bool bench_options_cases(const struct bench_options *options, int ranks,
+			 bool crowded, struct bench_case **cases,
+			 size_t *count);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table fits 80 columns while it has one subject; with peers there is a
+ * column more for the subject and one for the ratio of the medians.
+ */
+#include "tools/bench_write.h"
+
+#include <inttypes.h>
+
+bool bench_reduces(enum oh_collective collective)
+{
+	return collective == OH_ALL_REDUCE || collective == OH_REDUCE_SCATTER;
+}
+
+static bool has_peers(const struct bench_plan *plan)
+{
+	for (int i = 0; i < BENCH_PEER_COUNT; i++) {
+		if (plan->peer[i])
+			return true;
+	}
+	return false;
+}
+
+/* Three or four digits that count, in at most six characters. */
+static const char *number(double value, char *text, size_t room)
+{
+	int digits = value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
+
+	snprintf(text, room, "%.*f", digits, value);
+	return text;
+}
+
+static void head_machine(FILE *out, const struct bench_about *about)
+{
+	const struct bench_machine *machine = &about->machine;
+
+	fprintf(out,
+		"# machine   %s, %d cores, %d processors, %d NUMA node%s\n",
+		*machine->cpu ? machine->cpu : "unknown processor",
+		machine->cores, machine->processors, machine->numa_nodes,
+		machine->numa_nodes == 1 ? "" : "s");
+	fprintf(out, "# kernel    %s, load %.2f%s\n", machine->kernel,
+		machine->load,
+		machine->load > 0.5 ? ": others use the processors too" : "");
+}
+
+static void head_ranks(FILE *out, const struct bench_frame *frame)
+{
+	fprintf(out, "# ranks     %d as %s", frame->ranks,
+		frame->threads ? "threads of one process" : "processes");
+	if (frame->pinned) {
+		fprintf(out, ", on processors");
+		for (int i = 0; i < frame->ranks; i++)
+			fprintf(out, " %d", frame->cpu[i]);
+		fputc('\n', out);
+		return;
+	}
+	fprintf(out, ", not pinned, %d processors\n", frame->processors);
+	if (frame->ranks > frame->processors)
+		fprintf(out,
+			"#           more ranks than processors: the times "
+			"of a rank include others' time\n");
+}
+
+static void head_peers(FILE *out, const struct bench_plan *plan,
+		       const struct bench_result *result)
+{
+	for (int i = 0; i < BENCH_PEER_COUNT; i++) {
+		if (result->peers[i].ran)
+			fprintf(out, "# peer      %s: %s\n",
+				bench_peer_name((enum bench_peer)i),
+				result->peers[i].version);
+		else if (plan->peer[i])
+			fprintf(out, "# peer      %s: not run\n",
+				bench_peer_name((enum bench_peer)i));
+	}
+	if (plan->frame.threads && has_peers(plan))
+		fprintf(out, "#           peers' ranks are processes\n");
+}
+
+static void head_columns(FILE *out, bool peers)
+{
+	fprintf(out, "#%7s %8s %-4s %-4s ", "bytes", "count", "type", "op");
+	if (peers)
+		fprintf(out, "%-10s ", "subject");
+	fprintf(out, "%-13s %6s %6s %6s %5s %5s %5s", "path", "min us",
+		"p50 us", "p99 us", "algbw", "busbw", "wrong");
+	fprintf(out, peers ? " %6s\n" : "\n", "ratio");
+}
+
+void bench_text_head(FILE *out, const struct bench_about *about,
+		     const struct bench_plan *plan,
+		     const struct bench_result *result)
+{
+	const struct bench_frame *frame = &plan->frame;
+
+	fprintf(out, "# onehop    %s, reductions in %s\n", result->version,
+		result->reducer);
+	head_machine(out, about);
+	head_ranks(out, frame);
+	fprintf(out, "# memory    %s, %s, buffers of %s\n", about->memory,
+		frame->in_place ? "in place" : "out of place",
+		frame->comm_alloc ? "oh_comm_alloc" : "malloc");
+	if (plan->check)
+		fprintf(out, "# check     on: the first and each round's last "
+			     "call whole, "
+			     "others in 4 places\n");
+	else
+		fprintf(out, "# check     OFF\n");
+	head_peers(out, plan, result);
+	fprintf(out, "# floor     exchange of flags %.2f us%s\n",
+		result->flag_before_us,
+		bench_distance(frame, result->flag_before_us));
+	head_columns(out, has_peers(plan));
+}
+
+static void text_row(FILE *out, const struct bench_row *row, bool peers)
+{
+	const struct bench_case *what = row->what;
+	char a[32], b[32], c[32], d[32], e[32], f[32], wrong[32] = "n/a";
+
+	fprintf(out, "%8" PRIu64 " %8zu %-4s %-4s ", what->bytes, what->count,
+		oh_dtype_name(what->dtype),
+		bench_reduces(what->collective) ? oh_op_name(what->op) : "-");
+	if (peers)
+		fprintf(out, "%-10s ", row->subject);
+	if (!row->measured) {
+		fprintf(out, "%s\n", row->why);
+		return;
+	}
+	if (row->checked)
+		snprintf(wrong, sizeof(wrong), "%" PRIu64, row->wrong);
+	fprintf(out, "%-13s %6s %6s %6s %5s %5s %5s",
+		*row->path ? row->path : "-", number(row->us.min, a, sizeof(a)),
+		number(row->us.p50, b, sizeof(b)),
+		number(row->us.p99, c, sizeof(c)),
+		number(row->algbw, d, sizeof(d)),
+		number(row->busbw, e, sizeof(e)), wrong);
+	if (peers)
+		fprintf(out, " %6s", number(row->ratio, f, sizeof(f)));
+	fputc('\n', out);
+}
+
+void bench_text_rows(FILE *out, const struct bench_plan *plan,
+		     const struct bench_row *rows, size_t count)
+{
+	const struct bench_case *what = rows[0].what;
+
+	if (what == plan->cases || what[-1].collective != what->collective)
+		fprintf(out, "# %s\n", oh_collective_name(what->collective));
+	for (size_t i = 0; i < count; i++)
+		text_row(out, &rows[i], has_peers(plan));
+	fflush(out);
+}
+
+void bench_text_tail(FILE *out, const struct bench_plan *plan,
+		     const struct bench_result *result)
+{
+	const struct bench_frame *frame = &plan->frame;
+	const char *before = bench_distance(frame, result->flag_before_us);
+	const char *after = bench_distance(frame, result->flag_after_us);
+	char flag[32], copy[32];
+
+	if (result->floor_count)
+		fprintf(out, "# floors: %7s %6s %6s\n", "bytes", "flags us",
+			"copy us");
+	for (size_t i = 0; i < result->floor_count; i++)
+		fprintf(out, "#         %7" PRIu64 " %8s %7s\n",
+			result->floors[i].bytes,
+			number(result->floors[i].flag_us, flag, sizeof(flag)),
+			number(result->floors[i].copy_us, copy, sizeof(copy)));
+	if (!result->complete) {
+		fprintf(out, "# not complete\n");
+		return;
+	}
+	fprintf(out,
+		"# exchange of flags %.2f us%s before, %.2f us%s after%s\n",
+		result->flag_before_us, before, result->flag_after_us, after,
+		before == after ? "" : ": the machine moved, measure again");
+	if (plan->check)
+		fprintf(out, "# wrong elements: %" PRIu64 " %s\n",
+			result->wrong, result->wrong ? "FAILED" : "OK");
+	else
+		fprintf(out, "# wrong elements: not checked\n");
+}
