@@ -70,7 +70,8 @@ static enum oh_status check_buffers(const struct oh_comm *comm,
 		     comm->mailbox.rank == call->root;
 	const uint8_t *in_place = call->recv;
 
-	if (call->count > SIZE_MAX / element / ranks)
+	/* no object is larger; nor does the end of one wrap then */
+	if (call->count > PTRDIFF_MAX / element / ranks)
 		return OH__FAIL(OH_ERR_INVALID,
 				"count is %zu elements of %zu bytes for %zu "
 				"ranks, more than an address can hold",
