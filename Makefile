@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+# The words people expect; Meson does the work, in build.
+PREFIX ?= /usr/local
+JOBS := $(shell nproc)
+
+all: build/build.ninja
+	@meson compile -C build -j $(JOBS)
+
+build/build.ninja:
+	@scripts/setup.sh --dry-run build
+	@meson setup build $(if $(filter true,$(CI)),--werror)
+
+demo:
+	@scripts/setup.sh build
+	@$(MAKE) --no-print-directory all
+	@scripts/demo.sh
+
+check:
+	@scripts/setup.sh check
+	@scripts/check.py
+
+check-all:
+	@scripts/setup.sh check-all
+	@scripts/check.py --all
+
+# DESTDIR goes to Meson by the environment.
+install: all
+	@meson configure build --prefix '$(PREFIX)'
+	@meson install -C build
+	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+clean:
+	rm -rf build build-*
+
+help:
+	@echo 'make             build build/onehop and build/libonehop.so'
+	@echo 'make demo        install what the build needs (apt), build, time this machine'
+	@echo 'make check       install what the tests need (apt), build, test'
+	@echo 'make check-all   the same with valgrind, MemorySanitizer, aarch64, coverage'
+	@echo 'make install     PREFIX=$(PREFIX), DESTDIR=...'
+	@echo 'make clean       remove build and build-*'
+
+.PHONY: all demo check check-all install clean help

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Times this machine with the command in build/: CPU ranks on as many
+# processors as there are, at most 4, results checked, against the MPI
+# libraries that happen to be installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+ranks=$(nproc)
+((ranks <= 4)) || ranks=4
+((ranks >= 2)) || ranks=2
+
+peers=()
+for mpi in openmpi mpich; do
+	if [[ -x build/bench/onehop-peer-$mpi ]] && command -v "mpirun.$mpi" >/dev/null; then
+		peers+=("$mpi")
+	fi
+done
+
+command=(build/onehop bench --ranks "$ranks" -b 64 -e 1M -f 4 -d bf16)
+if ((${#peers[@]})); then
+	command+=(--peer "$(IFS=,; echo "${peers[*]}")")
+fi
+printf '$ %s\n' "${command[*]}"
+exec "${command[@]}"
