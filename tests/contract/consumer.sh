@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What `make install` lays down is enough to build and run a program: with
+# pkg-config, from a DESTDIR, README.md's example.
+. "$(dirname "$0")/../tap.sh"
+
+root=$scratch/root
+passes "installs to a DESTDIR" env DESTDIR="$root" \
+	meson install -C "$BUILD" --no-rebuild --quiet
+
+find_one()
+{
+	find "$root" -path "*$1" | head -n 1
+}
+for file in /include/onehop/onehop.h /libonehop.so /libonehop.so.0 \
+	/pkgconfig/onehop.pc /bin/onehop /bash-completion/completions/onehop; do
+	[[ -e $(find_one "$file") ]]
+	ok $? "installs $file"
+done
+if [[ -e $BUILD/man/onehop.3 ]]; then
+	for page in man1/onehop.1 man1/onehop-run.1 man1/onehop-bench.1 \
+		man1/onehop-env.1 man3/onehop.3; do
+		[[ -s $(find_one "/$page") ]]
+		ok $? "installs $page"
+	done
+else
+	skip "installs manual pages" "this build has none"
+fi
+
+directory=$(dirname "$(find_one /pkgconfig/onehop.pc)")
+config()
+{
+	PKG_CONFIG_LIBDIR=$directory PKG_CONFIG_SYSROOT_DIR=$root \
+		PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 \
+		pkg-config "$@" onehop
+}
+is "$(config --modversion)" "$("$BUILD/onehop" --version | cut -d ' ' -f 2)" \
+	"pkg-config gives the version"
+is "$(config --libs | grep -cE 'jansson|hwloc')" 0 \
+	"a program needs nothing but libonehop"
+
+awk '/^```c$/ { on = 1; next } /^```/ { if (on) exit } on' \
+	"$SOURCE/README.md" >"$scratch/example.c"
+[[ -s $scratch/example.c ]]
+ok $? "README.md has an example in C"
+read -ra flags < <(config --cflags --libs)
+passes "the example compiles without a warning" \
+	"${CC:-gcc}" -Wall -Wextra -Werror -o "$scratch/example" \
+	"$scratch/example.c" "${flags[@]}"
+
+export LD_LIBRARY_PATH
+LD_LIBRARY_PATH=$(dirname "$(find_one /libonehop.so)")
+output=$("$(find_one /bin/onehop)" run -n 2 --timeout 60 -- "$scratch/example" 2>&1)
+is $? 0 "the example runs on 2 ranks"
+note "$output"
+is "$(grep -c '^\[[01]\] ' <<<"$output")" 2 "each rank prints a line"
+done_testing

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Exit codes, and which of stdout and stderr is spoken to.
+. "$(dirname "$0")/../tap.sh"
+
+# runs CODE STREAM ARGUMENT...: onehop must end with CODE and write to STREAM
+# (stdout, stderr) only
+runs()
+{
+	local code=$1 stream=$2 text
+
+	shift 2
+	text="onehop $*"
+	"$BUILD/onehop" "$@" >"$scratch/stdout" 2>"$scratch/stderr" </dev/null
+	is $? "$code" "$text: exit code $code"
+	for file in stdout stderr; do
+		if [[ $file == "$stream" ]]; then
+			[[ -s $scratch/$file ]]
+			ok $? "$text: writes to $file"
+		else
+			is "$(head -c 300 "$scratch/$file")" "" "$text: nothing on $file"
+		fi
+	done
+}
+
+runs 0 stdout --help
+runs 0 stdout -h
+runs 0 stdout help
+runs 0 stdout --version
+runs 0 stdout help run
+runs 0 stdout help env
+runs 0 stdout help bench
+runs 0 stdout env
+runs 0 stdout env --json
+runs 2 stderr
+runs 2 stderr nothing
+runs 2 stderr help nothing
+runs 2 stderr --nothing
+runs 2 stderr env --nothing
+runs 2 stderr env nothing
+runs 2 stderr bench --nothing
+runs 2 stderr run
+runs 2 stderr run -n
+runs 2 stderr run -n 2
+runs 2 stderr run -n 0 true
+runs 2 stderr run -n 17 true
+runs 2 stderr run -n 2x true
+runs 2 stderr run -n -1 true
+runs 2 stderr run --timeout 0 -n 1 true
+runs 2 stderr run --timeout 1s -n 1 true
+runs 2 stderr run --nothing -n 1 true
+
+"$BUILD/onehop" bnech 2>"$scratch/stderr"
+has "$(cat "$scratch/stderr")" "did you mean 'bench'" "a near miss is answered"
+"$BUILD/onehop" zebra 2>"$scratch/stderr"
+is "$(grep -c 'did you mean' "$scratch/stderr")" 0 "a far one is not"
+
+for arguments in --help --version env; do
+	# shellcheck disable=SC2086
+	"$BUILD/onehop" $arguments >/dev/full 2>"$scratch/stderr"
+	is $? 3 "onehop $arguments to a full device: exit code 3"
+	has "$(cat "$scratch/stderr")" "writing to stdout failed" "and says so"
+done
+done_testing
