@@ -81,7 +81,7 @@ static void real_values(const struct bench_pattern *pattern, int rank,
 	for (size_t i = 0; i < count; i++) {
 		uint32_t x = mix(at + (uint32_t)i + seed);
 
-		out[i] = ((int32_t)(x >> (32 - bits)) - half) * scale;
+		out[i] = (double)((int32_t)(x >> (32 - bits)) - half) * scale;
 	}
 }
 

@@ -37,10 +37,12 @@ const char *bench_peer_name(enum bench_peer peer)
 	return peers[peer].name;
 }
 
-/* Beside the command, in the build's bench folder, or where it is installed. */
+/* Beside the command, in the build's bench folder, or where it is installed,
+ * which may have been moved as a whole. */
 static bool find_peer_program(const char *name, char *path, size_t room)
 {
-	static const char *const folders[] = {"", "bench/", "../bench/"};
+	static const char *const folders[] = {"", "bench/", "../bench/",
+					      "../libexec/onehop/"};
 	char self[512];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	char *slash;
@@ -48,7 +50,7 @@ static bool find_peer_program(const char *name, char *path, size_t room)
 	if (length > 0) {
 		self[length] = '\0';
 		slash = strrchr(self, '/');
-		for (size_t i = 0; slash && i < 3; i++) {
+		for (size_t i = 0; slash && i < 4; i++) {
 			snprintf(path, room, "%.*s%s%s",
 				 (int)(slash - self + 1), self, folders[i],
 				 name);
