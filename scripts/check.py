@@ -215,7 +215,7 @@ def missing(build):
 
 def configure(build, environment):
     """meson setup, anew if the options are others than last time."""
-    options = list(build.options)
+    options = ['-Dtests=enabled'] + build.options
     # gcc warns of what is not so where a sanitizer has changed the code
     strict = os.environ.get('CI') == 'true' and not build.probe
     options.append(f'-Dwerror={str(strict).lower()}')
