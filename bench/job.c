@@ -63,6 +63,7 @@ void bench_job_open(const struct bench_command *command,
 	job->call.op = (enum oh_op)command->op;
 	job->call.root = (int)command->root;
 	job->call.in_place = setup->in_place;
+	job->call.own_memory = setup->comm_alloc;
 	job->element = oh_dtype_bytes(job->call.dtype);
 	reduces = job->collective == OH_ALL_REDUCE ||
 		  job->collective == OH_REDUCE_SCATTER;

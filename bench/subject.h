@@ -25,6 +25,7 @@ struct bench_call {
 	enum oh_op op;
 	int root;
 	bool in_place;
+	bool own_memory; /* the buffers are of the subject's alloc */
 };
 
 /* 0, or a code that explain understands. */

@@ -102,8 +102,8 @@ static bench_call_fn *onehop_prepare(enum oh_collective collective,
 		explain_as("oh_comm_explain", status, reply);
 		return NULL;
 	}
-	snprintf(reply->path, sizeof(reply->path), "%s/%s", route.placement,
-		 route.algorithm);
+	snprintf(reply->path, sizeof(reply->path), "%s/%.31s", route.placement,
+		 call->own_memory ? route.algorithm_direct : route.algorithm);
 	snprintf(reply->about, sizeof(reply->about), "%s", route.reducer);
 	return functions[collective];
 }

@@ -304,8 +304,9 @@ struct oh_route_alternative {
 struct oh_route {
 	size_t size; /* sizeof(struct oh_route), set by the caller */
 	char algorithm[32]; /* "one-shot", "two-shot" */
-	/* the same when a rank's buffers are memory of oh_comm_alloc */
-	char algorithm_direct[48]; /* "one-shot", "two-shot-direct", ... */
+	/* the same when a rank's buffers are memory of oh_comm_alloc: "direct"
+	 * where nothing is staged (an all-reduce is two-shot then) */
+	char algorithm_direct[32];
 	char placement[32]; /* "shm" */
 	char stores[32]; /* "vector", "string" or "non-temporal" */
 	char reducer[32]; /* "avx512", ...: the reduction code in use */

@@ -167,9 +167,9 @@ static enum oh_status meet(struct oh_comm *comm, const struct recipe *recipe,
 	if (!status) {
 		int processors = oh__mailbox_processors(rendezvous);
 
+		comm->crowded = processors && recipe->ranks > processors;
 		comm->mailbox.spin_short =
-			recipe->spin ? recipe->spin == 2
-				     : processors && recipe->ranks > processors;
+			recipe->spin ? recipe->spin == 2 : comm->crowded;
 	}
 	oh__rendezvous_close(rendezvous);
 	return status;
@@ -179,6 +179,7 @@ static enum oh_status tune(struct oh_comm *comm, const struct recipe *recipe)
 {
 	struct oh__table_options options = {
 		.ranks = recipe->ranks,
+		.crowded = comm->crowded,
 		.slot_bytes = comm->mailbox.slot_bytes,
 		.algorithm = recipe->algorithm,
 		.stores = recipe->stores,
@@ -189,9 +190,8 @@ static enum oh_status tune(struct oh_comm *comm, const struct recipe *recipe)
 		comm->table_reason = "ONEHOP_TUNE is off";
 	else if (recipe->ranks == 1)
 		comm->table_reason = "there is one rank";
-	else if (comm->mailbox.spin_short)
-		comm->table_reason = "there are more ranks than processors, or "
-				     "ONEHOP_SPIN is short";
+	else if (comm->crowded)
+		comm->table_reason = "there are more ranks than processors";
 	/* a rank that stops now is late for the rendezvous */
 	comm->mailbox.timeout_ns = recipe->rendezvous_ms * OH__NS_PER_MS;
 	status = oh__tune(comm, &options, !comm->table_reason);

@@ -49,6 +49,12 @@ static void explain_evidence(const struct oh_comm *comm,
 			 us_of(chosen_ns(row)),
 			 (unsigned long long)row->probe_bytes,
 			 us_of(comm->table.handshake_ns));
+	else if (row->last_bytes == OH__SMALL_LAST)
+		snprintf(route->evidence, sizeof(route->evidence),
+			 "a call of so few bytes is one hand-shake and is not "
+			 "measured; a hand-shake took %.2f us when the "
+			 "communicator was made",
+			 us_of(comm->table.handshake_ns));
 	else
 		snprintf(route->evidence, sizeof(route->evidence),
 			 "the stores are those that staged a one-shot "
@@ -162,11 +168,8 @@ enum oh_status oh_comm_explain(struct oh_comm *comm,
 	/* rounds are as short as that with many ranks and small slots */
 	direct = bytes >= OH__DIRECT_FIRST &&
 		 row->round_bytes >= OH__DIRECT_FIRST;
-	snprintf(now.algorithm_direct, sizeof(now.algorithm_direct), "%s%s",
-		 direct && collective == OH_ALL_REDUCE
-			 ? oh__algorithm_name(OH__TWO_SHOT)
-			 : now.algorithm,
-		 direct ? "-direct" : "");
+	snprintf(now.algorithm_direct, sizeof(now.algorithm_direct), "%s",
+		 bytes >= OH__DIRECT_FIRST ? "direct" : now.algorithm);
 	snprintf(now.placement, sizeof(now.placement), "%s",
 		 oh__placement_name(OH__PLACEMENT_SHM));
 	snprintf(now.stores, sizeof(now.stores), "%s",

@@ -63,26 +63,37 @@ static void add_standard(struct oh__table *table,
 	oh__table_add(table, options, collective, &row);
 }
 
+void oh__table_begin(struct oh__table *table,
+		     const struct oh__table_options *options)
+{
+	memset(table, 0, sizeof(*table));
+	for (int c = 0; c < OH_COLLECTIVE_COUNT; c++)
+		add_standard(table, options, (enum oh_collective)c,
+			     OH__SMALL_LAST, OH__ONE_SHOT, OH__STORES_VECTOR);
+}
+
+/*
+ * One-shot reads ranks - 1 messages, two-shot two, with one hand-shake more.
+ * In a crowd a hand-shake costs a switch between processes, some 5 us.
+ */
+static uint64_t one_shot_last(const struct oh__table_options *options)
+{
+	if (options->crowded)
+		return 65536;
+	return options->ranks <= 2 ? 8192 : 2048;
+}
+
 void oh__table_standard(struct oh__table *table,
 			const struct oh__table_options *options)
 {
-	/* one-shot reads ranks - 1 messages, two-shot twice one message */
-	uint64_t one_shot_last = options->ranks <= 2 ? 8192 : 2048;
-
-	memset(table, 0, sizeof(*table));
-	add_standard(table, options, OH_ALL_REDUCE, 2048, OH__ONE_SHOT,
-		     OH__STORES_VECTOR);
-	if (one_shot_last > 2048)
-		add_standard(table, options, OH_ALL_REDUCE, one_shot_last,
-			     OH__ONE_SHOT, OH__STORES_STRING);
+	oh__table_begin(table, options);
+	add_standard(table, options, OH_ALL_REDUCE, one_shot_last(options),
+		     OH__ONE_SHOT, OH__STORES_STRING);
 	add_standard(table, options, OH_ALL_REDUCE, UINT64_MAX, OH__TWO_SHOT,
 		     OH__STORES_STRING);
-	for (int c = OH_REDUCE_SCATTER; c <= OH_BROADCAST; c++) {
-		add_standard(table, options, (enum oh_collective)c, 2048,
-			     OH__ONE_SHOT, OH__STORES_VECTOR);
+	for (int c = OH_REDUCE_SCATTER; c <= OH_BROADCAST; c++)
 		add_standard(table, options, (enum oh_collective)c, UINT64_MAX,
 			     OH__ONE_SHOT, OH__STORES_STRING);
-	}
 }
 
 const struct oh__row *oh__table_find(const struct oh__table *table,

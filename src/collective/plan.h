@@ -53,6 +53,7 @@ struct oh__table {
 /* What is allowed: the settings that all ranks agreed on. */
 struct oh__table_options {
 	int ranks;
+	bool crowded; /* there are more ranks than processors */
 	size_t slot_bytes;
 	/* ONEHOP_ALGORITHM: 0 auto, else 1 + enum oh__algorithm */
 	uint64_t algorithm;
@@ -64,6 +65,16 @@ struct oh__table_options {
 bool oh__candidate_allowed(const struct oh__table_options *options,
 			   enum oh__algorithm algorithm,
 			   enum oh__stores stores);
+
+/*
+ * Up to here a call is one-shot with vector stores, without being measured: it
+ * is one hand-shake, and the message fits in a few lines.
+ */
+#define OH__SMALL_LAST 1024
+
+/* Starts a table: empty, or with the rows for small messages. */
+void oh__table_begin(struct oh__table *table,
+		     const struct oh__table_options *options);
 
 /* The table for when nothing was measured. */
 void oh__table_standard(struct oh__table *table,
