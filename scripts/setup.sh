@@ -13,8 +13,8 @@ set -euo pipefail
 
 build=(gcc libc6-dev make meson ninja-build pkg-config libjansson-dev
 	libhwloc-dev scdoc)
-check=(binutils g++ clang clang-format-14 libclang-rt-14-dev python3 jq procps
-	openmpi-bin libopenmpi-dev mpich libmpich-dev spin shellcheck
+check=(binutils g++ clang clang-format-14 libclang-rt-14-dev llvm python3 jq
+	procps openmpi-bin libopenmpi-dev mpich libmpich-dev spin shellcheck
 	universal-ctags)
 check_all=(valgrind gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 	gcovr)
