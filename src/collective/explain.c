@@ -169,7 +169,7 @@ enum oh_status oh_comm_explain(struct oh_comm *comm,
 	direct = bytes >= OH__DIRECT_FIRST &&
 		 row->round_bytes >= OH__DIRECT_FIRST;
 	snprintf(now.algorithm_direct, sizeof(now.algorithm_direct), "%s",
-		 bytes >= OH__DIRECT_FIRST ? "direct" : now.algorithm);
+		 direct ? "direct" : now.algorithm);
 	snprintf(now.placement, sizeof(now.placement), "%s",
 		 oh__placement_name(OH__PLACEMENT_SHM));
 	snprintf(now.stores, sizeof(now.stores), "%s",

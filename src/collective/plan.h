@@ -41,7 +41,7 @@ struct oh__row {
 	uint32_t probe_ns[OH__CANDIDATES];
 };
 
-#define OH__ROWS 6
+#define OH__ROWS 7
 
 struct oh__table {
 	uint32_t row_count[OH_COLLECTIVE_COUNT];
@@ -70,7 +70,7 @@ bool oh__candidate_allowed(const struct oh__table_options *options,
  * Up to here a call is one-shot with vector stores, without being measured: it
  * is one hand-shake, and the message fits in a few lines.
  */
-#define OH__SMALL_LAST 1024
+#define OH__SMALL_LAST 512
 
 /* Starts a table: empty, or with the rows for small messages. */
 void oh__table_begin(struct oh__table *table,

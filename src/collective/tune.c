@@ -21,7 +21,8 @@
 
 /* A row of the table each; a row serves up to half-way (in powers of two) to
  * the next. */
-static const uint32_t probe_bytes[] = {4096, 16384, 65536, 262144, 1 << 20};
+static const uint32_t probe_bytes[] = {1024,  4096,   16384,
+				       65536, 262144, 1 << 20};
 
 #define PROBES (sizeof(probe_bytes) / sizeof(probe_bytes[0]))
 _Static_assert(PROBES + 1 <= OH__ROWS, "a row for small ones and every probe");
