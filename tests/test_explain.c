@@ -124,6 +124,8 @@ static void compare(struct ranks_self *self, struct oh_comm *comm,
 	const char *told = heap ? route->algorithm_direct : route->algorithm;
 	bool reduced = atomic_load(&half->reduced.word) == m->want;
 	bool direct = half->arrival.source != 0;
+	bool told_direct = !strcmp(told, "direct");
+	bool told_two = told_direct || !strcmp(told, "two-shot");
 	bool sends =
 		call->collective != OH_BROADCAST || self->rank == call->root;
 
@@ -132,12 +134,12 @@ static void compare(struct ranks_self *self, struct oh_comm *comm,
 		return;
 	/* only two-shot has a second flag in an all-reduce */
 	if (call->collective == OH_ALL_REDUCE)
-		ranks_check(self, reduced == !strncmp(told, "two-shot", 8),
+		ranks_check(self, reduced == told_two,
 			    "all-reduce of %zu elements, told %s, %s flag",
 			    call->count, told,
 			    reduced ? "second" : "no second");
 	if (sends)
-		ranks_check(self, direct == !!strstr(told, "-direct"),
+		ranks_check(self, direct == told_direct,
 			    "%s of %zu elements, told %s, runs %s",
 			    oh_collective_name(call->collective), call->count,
 			    told, direct ? "directly" : "staged");

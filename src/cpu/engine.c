@@ -15,10 +15,6 @@
 /* Half of a 32 KiB first-level cache with three streams in it. */
 #define RESULT_BLOCK 4096
 
-/* Slices that are asked for before the others have arrived: what a core can
- * have under way at once, and not much more. */
-#define PREFETCH_LAST 32768
-
 /* A part of a message, in bytes. */
 struct slice {
 	size_t first, bytes;
@@ -195,8 +191,6 @@ static enum oh_status reduce_slice(struct oh__cpu *cpu,
 			status = target_of(m, i, round->bytes, &target);
 		if (status)
 			return status;
-		cpu->last_source[i] = arrival_of(m, i)->source;
-		cpu->last_target[i] = arrival_of(m, i)->target;
 		job.src[i] = source + own.first;
 		if (target)
 			job.dst[job.dsts++] = target + own.first;
@@ -233,44 +227,6 @@ static enum oh_status gather_slices(struct oh__cpu *cpu,
 			       slice.bytes);
 	}
 	return OH_OK;
-}
-
-/* A hint: wrong addresses cost time, never a result. */
-static void prefetch(const uint8_t *at, size_t bytes, bool for_writing)
-{
-	for (size_t i = 0; at && i < bytes; i += OH__LINE) {
-		if (for_writing)
-			__builtin_prefetch(at + i, 1);
-		else
-			__builtin_prefetch(at + i, 0);
-	}
-}
-
-/*
- * Engines use the same buffers layer after layer: the slices that this rank is
- * about to sum are most likely where they were in the last call. Asking for
- * them before the others' arrivals have come hides one hand-shake between far
- * cores. Nobody else touches them until this rank is done.
- */
-static void prefetch_slices(const struct oh__cpu *cpu, struct slice own)
-{
-	const struct oh__mailbox *m = cpu->mailbox;
-
-	if (own.bytes > PREFETCH_LAST)
-		return;
-	for (int i = 0; i < m->ranks; i++) {
-		uint64_t source = cpu->last_source[i];
-		uint64_t target = cpu->last_target[i];
-
-		if (!source || !target)
-			continue;
-		prefetch(oh__peer_heap(m, i, target + own.first, own.bytes),
-			 own.bytes, true);
-		if (source != target)
-			prefetch(oh__peer_heap(m, i, source + own.first,
-					       own.bytes),
-				 own.bytes, false);
-	}
 }
 
 static enum oh_status two_shot(struct oh__cpu *cpu,
@@ -331,8 +287,6 @@ enum oh_status oh__cpu_all_reduce(struct oh__cpu *cpu,
 		stage_slices(cpu, round,
 			     round->two_shot ? own : (struct slice){0, 0});
 	oh__publish_arrival(m, source, target);
-	if (source)
-		prefetch_slices(cpu, own);
 	status = wait_for(m, OH__ARRIVED);
 	if (status)
 		return status;

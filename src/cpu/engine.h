@@ -25,8 +25,6 @@
 struct oh__cpu {
 	struct oh__mailbox *mailbox;
 	const struct oh__cpu_reducer *reducer;
-	/* 1 + the heap offsets of the others in the last direct all-reduce */
-	uint64_t last_source[OH_MAX_RANKS], last_target[OH_MAX_RANKS];
 };
 
 /* One round. Pointers are at the round's first byte. */
