@@ -27,6 +27,7 @@ extern char **environ;
 struct place {
 	atomic_int failures;
 	atomic_int done;
+	atomic_flag at_busy; /* a rank may have several threads */
 	char at[160];
 	char notes[NOTES][NOTE_BYTES];
 };
@@ -240,9 +241,12 @@ void ranks_at(struct ranks_self *self, const char *format, ...)
 	struct place *place = &self->board->places[self->place];
 	va_list args;
 
+	if (atomic_flag_test_and_set(&place->at_busy))
+		return;
 	va_start(args, format);
 	vsnprintf(place->at, sizeof(place->at), format, args);
 	va_end(args);
+	atomic_flag_clear(&place->at_busy);
 }
 
 struct oh_comm *ranks_comm(struct ranks_self *self, int k)

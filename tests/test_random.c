@@ -252,8 +252,11 @@ _Static_assert(sizeof(controls) / sizeof(controls[0]) == OH__FAULT_COUNT - 1,
 /* A case with the fault that the argument numbers. */
 static void with_fault(struct ranks_self *self, ranks_fn *run)
 {
-	oh__fault_now = (enum oh__fault)atoi(self->argument);
-	oh__fault_delay_ns = DELAY_NS;
+	/* in a fresh process; for threads main has set it */
+	if (!oh__fault_delay_ns) {
+		oh__fault_now = (enum oh__fault)atoi(self->argument);
+		oh__fault_delay_ns = DELAY_NS;
+	}
 	run(self);
 }
 
