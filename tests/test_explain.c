@@ -273,6 +273,8 @@ static void smaller(struct ranks_self *self)
 			check_size(self, "health", (uint8_t *)&health,
 				   (uint8_t *)&all, size, sizeof(health));
 	}
+	/* where there are no pidfds a rank that has left looks lost */
+	ranks_barrier(self);
 	oh_comm_destroy(comm);
 }
 
@@ -299,6 +301,7 @@ static void aborted(struct ranks_self *self)
 	ranks_check(self, health.culprit == 0, "culprit is %d", health.culprit);
 	ranks_check(self, !health.lost_ranks, "lost ranks %x",
 		    health.lost_ranks);
+	ranks_barrier(self);
 	oh_comm_destroy(comm);
 }
 
