@@ -1,377 +1,471 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two-halves protocol of the CPU engine. Each rank owns a segment that it
- * alone writes: two halves of payload and the words started, reduced and
- * finished. Call e uses half e & 1; nothing waits at a call's end. Epochs and
- * words live modulo MODULUS, calls never end and each is any of the
- * collectives in KINDS, so a full search covers programs of every length.
+ * The protocol of the CPU engine (src/mailbox, src/cpu/engine.c). Each rank
+ * writes its own mailbox: two halves, each with the words arrival and reduced,
+ * a slot and a result, and beside them the word finished. Call c uses half
+ * c & 1. A rank's buffer may also be direct, that is in its heap, where the
+ * others read and write it. Programs never end, each call is any of KINDS, and
+ * in each call each rank decides anew whether its buffer is direct: a full
+ * search covers programs of every length.
  *
- * Held: a piece that is read belongs to the reader's call, no rank runs away
- * from another, no deadlock. Memory is sequentially consistent: every word has
- * one writer, who stores it with release after the payload it speaks of, and
- * is loaded with acquire; no rank stores one word and then needs to be sure of
- * not having missed another's. Left out: rounds (they are calls), the flags of
- * packets (scrub.pml), abort, sums.
+ * Held: what is read is of the reader's call; another's heap is written only
+ * while its owner waits for that; a result is complete when the call returns;
+ * no rank runs away from another; no deadlock.
+ *
+ * A flag is its epoch alone, as if signatures were always equal. Memory is
+ * sequentially consistent: every word has one writer, who stores it with
+ * release after what it speaks of, and is loaded with acquire; no rank stores
+ * one word and then needs to be sure of not having missed another's. (Scrubbing
+ * is a relaxed store; who looks at reduced has acquired a later arrival.) Left
+ * out: sums, mismatches, failures. Rounds are calls.
  */
 
 #ifndef RANKS
 #define RANKS 2
 #endif
 #ifndef PIECES
-#define PIECES 2	/* steps in which a region is written and read */
-#endif
-#ifdef WIDE
-#define MODULUS 12	/* an aged word is up to five behind */
-#define USE_ZERO
-#define AS_DESCRIBED
+#define PIECES 2	/* of a message; piece p is in the slice of p % RANKS */
 #endif
 #ifndef MODULUS
-#define MODULUS 8	/* stands for 2^32; a multiple of 4 (see kinds) */
+#define MODULUS 8	/* of epochs, for 2^32 */
 #endif
 #ifndef KINDS
-#define KINDS 255
+#define KINDS 255	/* a bit a kind */
+#endif
+#ifndef DIRECT
+#define DIRECT 7	/* what may be: bit 0 SOURCE, 1 TARGET, 2 both */
 #endif
 
-/* What a call can be: 0 to RANKS - 1 is a broadcast from that root. */
-#define ONE_SHOT RANKS		/* all-reduce one-shot, all-gather */
-#define REDUCE_SCATTER (RANKS + 1)	/* one-shot, reads its own slice */
-#define TWO_SHOT (RANKS + 2)	/* all-reduce two-shot */
-#define PACKETS (RANKS + 3)	/* all-reduce one-shot, arrival in each line */
+/* What a call can be, and BROADCAST + root. */
+#define ONE_SHOT 0	/* all-reduce; two-shot if any buffer is direct */
+#define TWO_SHOT 1	/* all-reduce */
+#define GATHER 2	/* all-gather; reduce-scatter reads less of the same */
+#define BROADCAST 3
 #define IS_IN(k) (((KINDS) >> (k)) & 1)
+#define IS_ROOT (kind == BROADCAST + _pid)
 
-#define MINUS(x, k) (((x) + MODULUS - (k)) % MODULUS)
-#ifdef USE_ZERO
-#define NEXT(x) (((x) + 1) % MODULUS)
-#else
-#define NEXT(x) ((x) == MODULUS - 1 -> 1 : (x) + 1)	/* 0 is never used */
-#endif
-#ifdef PLAIN_COMPARE
-#define AT_LEAST(a, b) ((a) >= (b))
-#else
-#define AT_LEAST(a, b) (MINUS(a, b) < MODULUS / 2)
-#endif
-
-#ifdef EXACT_COMPARE
-#define HAS_STARTED(i) (started[i] == e || started[i] == NEXT(e))
-#else
-#define HAS_STARTED(i) AT_LEAST(started[i], e)
-#endif
+/* What of a rank is direct. Both: one buffer, in place, which is stricter. */
+#define SOURCE 1
+#define TARGET 2
 
 /*
- * A word that some calls leave alone falls half a turn behind and then looks
- * ahead. So every call stores started, reduced and finished, and lifts known.
- * AS_DESCRIBED stores each only where the call itself needs it, which is right
- * for words that never wrap (WIDE, 64 bits): age() keeps those here.
+ * Calls are counted modulo CALLS, for 64 bits that do not wrap: ranks are less
+ * than half a turn apart. A multiple of 4 and of the epochs' period.
  */
-#ifdef AS_DESCRIBED
-#define STALE_STARTED
-#define STALE_REDUCED
-#define STALE_CREDIT
-#define STALE_KNOWN
-#endif
-
-#ifdef STALE_EPOCH
-#define FIRST 0		/* what the words hold before any call */
+#ifdef ODD_WRAP
+#define CALLS (4 * (MODULUS - 1))
+#define EPOCH(c) ((c) % (MODULUS - 1) + 1)
 #else
-#define FIRST 1
+#ifdef ZERO_USED
+#define CALLS (2 * MODULUS)
+#define EPOCH(c) ((c) % MODULUS)
+#else
+#define CALLS (2 * (MODULUS - 2))
+#define EPOCH(c) ((c) % (MODULUS - 2) + 2)
 #endif
+#endif
+#define PLUS(c, n) (((c) + (n)) % CALLS)
+#define MINUS(c, n) (((c) + CALLS - (n)) % CALLS)
+#define AT_LEAST(a, b) (MINUS(a, b) < CALLS / 2)
+
 #ifdef SINGLE_HALF
 #define HALF 0
 #else
-#define HALF (e & 1)
+#ifdef EPOCH_HALF
+#define HALF (EPOCH(call) & 1)
+#else
+#define HALF (call & 1)
+#endif
+#endif
+#ifdef STALE_START
+#define START EPOCH(1)
+#else
+#define START 0
 #endif
 
-/* One-shot and scatter share a region, results and packets have their own. */
-#define SHOT 0
-#define RESULT 1
-#define LINES 2
-#define REGIONS 3
-#define AT(r, region, p) \
-	data[((((r) * 2 + HALF) * REGIONS) + (region)) * PIECES + (p)]
-#define CELLS (RANKS * 2 * REGIONS * PIECES)
-#define OLD 255		/* payload of a call that is over */
+/* Pieces hold the call they are of, those of a result SUM of it. */
+#define SUM(c) ((c) + CALLS)
+#define OLD 255		/* of no call that anyone is in */
 
-byte data[CELLS] = OLD;	/* the epoch that wrote the piece */
-byte started[RANKS], reduced[RANKS], finished[RANKS];
+byte arrival[2 * RANKS] = START, reduced[2 * RANKS] = START;
+byte where[2 * RANKS] = OLD;	/* 4 * call + mode, told with the arrival */
+byte finished[RANKS];
+byte slots[2 * RANKS * PIECES] = OLD;
+byte results[2 * PIECES] = OLD;	/* each piece in its rank's mailbox */
+byte heap[RANKS * PIECES] = OLD;
+
+#define MAIL(r) ((r) * 2 + HALF)
+#define SLOT(r, p) slots[MAIL(r) * PIECES + (p)]
+#define RESULT(p) results[HALF * PIECES + (p)]
+#define HEAP(r, p) heap[(r) * PIECES + (p)]
+#define NEXT(r) (((r) + 1) % RANKS)
+
+#ifdef NO_REDUCED_WAIT
+#define HAS_REDUCED true
+#else
+#define HAS_REDUCED (reduced[MAIL(i)] == EPOCH(call))
+#endif
+#ifdef NO_EXIT_WAIT
+#define MUST_STAY false
+#else
+#define MUST_STAY (mode != 0)
+#endif
+#ifdef RECEIVERS_ASK_NOT
+#define MUST_ASK (kind < BROADCAST || IS_ROOT)
+#else
+#define MUST_ASK true
+#endif
+
+/* Ghosts: what the last calls are and how many ranks each still has. */
+byte kinds[4], left[4];
+byte frontier = 1;
+
+/* Does step for each other rank i, as soon as it is ready. */
+#define EACH_OTHER(ready, step)                                                \
+	i = NEXT(_pid);                                                        \
+	do                                                                     \
+	:: d_step { ready -> step; i = NEXT(i) };                              \
+		if                                                             \
+		:: i == _pid -> break                                          \
+		:: else                                                        \
+		fi                                                             \
+	od
+
+#define EACH_PIECE(step)                                                       \
+	do                                                                     \
+	:: d_step { step; p++ };                                               \
+		if                                                             \
+		:: p == PIECES -> break                                        \
+		:: else                                                        \
+		fi                                                             \
+	od;                                                                    \
+	p = 0
 
 /*
- * Ghosts: what the last calls are and how many ranks each still has, by
- * epoch modulo 4. A rank is never more than two calls ahead.
+ * The next call: whoever comes first says what it is. Each rank says for
+ * itself what is direct, and fills that buffer.
  */
-byte kinds[4], left[4];
-byte frontier = FIRST;
-
-/* Whoever comes first says what call e is; all others find it said. */
-inline agree()
+inline choose()
 {
-	atomic {
-		if
-		:: e != frontier -> kind = kinds[e & 3]
-		:: e == frontier && IS_IN(ONE_SHOT) -> kind = ONE_SHOT
-		:: e == frontier && IS_IN(REDUCE_SCATTER) ->
-			kind = REDUCE_SCATTER
-		:: e == frontier && IS_IN(TWO_SHOT) -> kind = TWO_SHOT
-		:: e == frontier && IS_IN(PACKETS) -> kind = PACKETS
-		:: e == frontier && IS_IN(0) -> kind = 0
-		:: e == frontier && IS_IN(1) -> kind = 1
+	call = PLUS(call, 1);
+	if
+	:: call != frontier -> kind = kinds[call & 3]
+	:: call == frontier && IS_IN(ONE_SHOT) -> kind = ONE_SHOT
+	:: call == frontier && IS_IN(TWO_SHOT) -> kind = TWO_SHOT
+	:: call == frontier && IS_IN(GATHER) -> kind = GATHER
+	:: call == frontier && IS_IN(BROADCAST) -> kind = BROADCAST
+	:: call == frontier && IS_IN(BROADCAST + 1) -> kind = BROADCAST + 1
 #if RANKS > 2
-		:: e == frontier && IS_IN(2) -> kind = 2
+	:: call == frontier && IS_IN(BROADCAST + 2) -> kind = BROADCAST + 2
 #endif
-#if RANKS > 3
-		:: e == frontier && IS_IN(3) -> kind = 3
-#endif
-		fi
-		if
-		:: e == frontier ->
-			/* nobody runs away */
-			assert(left[e & 3] == 0);
-			kinds[e & 3] = kind;
-			left[e & 3] = RANKS;
-			frontier = NEXT(e)
-		:: else
-		fi
+	fi;
+	if
+	:: call == frontier ->
+		/* nobody runs away */
+		assert(left[call & 3] == 0);
+		kinds[call & 3] = kind;
+		left[call & 3] = RANKS;
+		frontier = PLUS(call, 1)
+	:: else
+	fi;
+	if
+	:: mode = 0
+	:: (DIRECT & 1) && (kind <= GATHER || IS_ROOT) -> mode = SOURCE
+	:: (DIRECT & 2) && kind <= TWO_SHOT -> mode = TARGET
+	:: (DIRECT & 4) && kind <= TWO_SHOT -> mode = SOURCE + TARGET
+	fi;
+	do
+	:: mode && p < PIECES -> HEAP(_pid, p) = call; p++
+	:: else -> break
+	od;
+	p = 0
+}
+
+/* The others are known to have finished c. */
+inline raise_known(c)
+{
+	d_step {
+		i = NEXT(_pid);
+		do
+		:: i != _pid ->
+			known[i] = (AT_LEAST(known[i], c) -> known[i] : c);
+			i = NEXT(i)
+		:: else -> break
+		od
 	}
 }
 
-/* Every reader has finished e - 2: the half may be written again. */
-inline wait_writable()
+/* All have finished call - 2: the half may be written again. */
+inline begin()
 {
 #ifdef NO_CREDIT
 	skip
 #else
-	do
-	:: i < RANKS && (i == _pid || AT_LEAST(known[i], MINUS(e, 2)) ||
-			 AT_LEAST(started[i], MINUS(e, 1)) ||
-			 AT_LEAST(finished[i], MINUS(e, 2))) ->
-		learn(i, MINUS(e, 2));
-		i++
-	:: i == RANKS -> break
-	od;
-	i = 0
-#endif
-}
-
-inline learn(who, epoch)
-{
-#ifdef STALE_KNOWN
-	skip
-#else
+	d_step {
+		i = NEXT(_pid);
+		do
+		:: i != _pid && AT_LEAST(known[i], MINUS(call, 2)) ->
+			i = NEXT(i)
+		:: else -> break
+		od
+	}
 	if
-	:: AT_LEAST(known[who], epoch)
-	:: else -> known[who] = epoch
-	fi
-#endif
-}
-
-inline write(region)
-{
-	do
-	:: p < PIECES -> AT(_pid, region, p) = e; p++
-	:: else -> break
-	od;
-	p = 0
-}
-
-inline read(who, region)
-{
-	do
-	:: p < PIECES -> assert(AT(who, region, p) == e); p++
-	:: else -> break
-	od;
-	p = 0
-}
-
-inline read_slice(who)
-{
-	assert(AT(who, SHOT, _pid % PIECES) == e)
-}
-
-inline start()
-{
-	started[_pid] = e;
-#ifndef STALE_REDUCED
-	/* means nothing where the call has no second phase */
-	if
-	:: kind != TWO_SHOT -> reduced[_pid] = e
+	:: i != _pid && MUST_ASK ->
+		EACH_OTHER(AT_LEAST(finished[i], MINUS(call, 2)), skip);
+		raise_known(MINUS(call, 2))
 	:: else
 	fi
 #endif
 }
 
-/* Write the payload and say so. */
+/* In two-shot nobody else reads the own slice. */
+inline stage()
+{
+	if
+	:: mode & SOURCE
+	:: else ->
+		EACH_PIECE(
+			if
+			:: kind == TWO_SHOT && p % RANKS == _pid
+			:: else -> SLOT(_pid, p) = call
+			fi
+		)
+	fi
+}
+
+inline arrive()
+{
+	where[MAIL(_pid)] = 4 * call + mode;
+	arrival[MAIL(_pid)] = EPOCH(call)
+}
+
 inline publish()
 {
 #ifdef FLAG_FIRST
-	start();
-	write(SHOT)
+	arrive();
+	stage()
 #else
-	write(SHOT);
-	start()
+	stage();
+	arrive()
 #endif
 }
 
-/* Wait for each rank in turn and read what it has for this one. */
-inline collect()
+inline wait_arrivals()
 {
+	EACH_OTHER(arrival[MAIL(i)] == EPOCH(call), skip);
+	raise_known(MINUS(call, 1))
+}
+
+/* All slots have been read, all slices stored. */
+inline publish_reduced()
+{
+	reduced[MAIL(_pid)] = EPOCH(call)
+}
+
+/* A call that does not use reduced wipes it. */
+inline scrub()
+{
+#ifdef NO_SCRUB
+	skip
+#else
+	reduced[MAIL(_pid)] = 0
+#endif
+}
+
+/* A piece of rank i, which that says where it is. */
+inline read()
+{
+	assert(where[MAIL(i)] / 4 == call);
+	if
+	:: where[MAIL(i)] & SOURCE -> assert(HEAP(i, p) == call)
+	:: else -> assert(SLOT(i, p) == call)
+	fi
+}
+
+inline read_others()
+{
+	i = NEXT(_pid);
 	do
-	:: i < RANKS && i == _pid -> i++
-	:: i < RANKS && i != _pid && HAS_STARTED(i) ->
-		known[i] = MINUS(e, 1);
+	:: i != _pid -> EACH_PIECE(read()); i = NEXT(i)
+	:: else -> break
+	od
+}
+
+/* Stores a sum to where rank i wants it or will fetch it. */
+inline push()
+{
+	if
+	:: where[MAIL(i)] & TARGET ->
+		assert(HEAP(i, p) == call);
+		HEAP(i, p) = SUM(call)
+	:: else -> RESULT(p) = SUM(call)
+	fi
+}
+
+inline reduce_slice()
+{
+	p = _pid;
+	do
+	:: p < PIECES ->
+		EACH_OTHER(true, read());
 		if
-		:: kind == ONE_SHOT -> read(i, SHOT)
-		:: else -> read_slice(i)
+		:: mode & TARGET -> HEAP(_pid, p) = SUM(call)
+		:: else
 		fi;
-		i++
-	:: i == RANKS -> break
+		EACH_OTHER(true, push());
+		p = p + RANKS
+	:: else -> break
 	od;
-	i = 0
+	p = 0
 }
 
-/*
- * A line that has arrived is read with its flag, in one step: what a flag can
- * be mistaken for is scrub.pml's.
- */
-inline collect_packets()
+/* The others' slices: fetched, or pushed by them where this rank wants them. */
+inline gather_slices()
 {
+	i = NEXT(_pid);
 	do
-	:: i < RANKS && i == _pid -> i++
-	:: i < RANKS && i != _pid && p < PIECES ->
-		AT(i, LINES, p) == e;
-		p++
-	:: i < RANKS && p == PIECES -> known[i] = MINUS(e, 1); p = 0; i++
-	:: i == RANKS -> break
-	od;
-	i = 0
-}
-
-inline collect_results()
-{
-	do
-	:: i < RANKS && i == _pid -> i++
-#ifdef NO_REDUCED_WAIT
-	:: i < RANKS && i != _pid ->
-#else
-	:: i < RANKS && i != _pid && AT_LEAST(reduced[i], e) ->
-#endif
-		read(i, RESULT);
-		i++
-	:: i == RANKS -> break
-	od;
-	i = 0
-}
-
-/*
- * The root started e only after all had finished e - 2, so who has its
- * payload knows that of everybody.
- */
-inline receive()
-{
-	start();
-	HAS_STARTED(kind);
-	d_step {
+	:: i != _pid ->
+		HAS_REDUCED || ((mode & TARGET) && !MUST_STAY);
+		p = (mode & TARGET -> PIECES : i);
 		do
-		:: i < RANKS -> learn(i, MINUS(e, 2)); i++
+		:: p < PIECES ->
+			assert(RESULT(p) == SUM(call));
+			p = p + RANKS
 		:: else -> break
 		od;
-		i = 0;
-		known[kind] = MINUS(e, 1)
-	}
-	read(kind, SHOT)
+		p = 0;
+		i = NEXT(i)
+	:: else -> break
+	od
 }
 
-/* What is older than epoch stays so, however long nobody stores it. */
-inline age(word, epoch)
+inline all_reduce()
 {
-#ifdef WIDE
+	publish();
+	wait_arrivals();
+	d_step {
+		two_shot = (kind == TWO_SHOT || mode);
+		i = NEXT(_pid);
+		do
+		:: i != _pid ->
+			two_shot = (two_shot || (where[MAIL(i)] & 3));
+			i = NEXT(i)
+		:: else -> break
+		od
+	}
 	if
-	:: AT_LEAST(word, epoch)
-	:: else -> word = MINUS(epoch, 1)
+	:: two_shot ->
+		two_shot = 0;
+		reduce_slice();
+		publish_reduced();
+		gather_slices()
+	:: else ->
+		read_others();
+		scrub()
 	fi
-#else
-	skip
-#endif
 }
 
-/*
- * The end of a call. Payload of a call that is over for everyone becomes OLD:
- * no epoch can be mistaken for its namesake of a turn ago.
- */
+/* Whose heap is read returns when all have read it; here and in broadcast. */
+inline gather()
+{
+	publish();
+	wait_arrivals();
+	read_others();
+	publish_reduced();
+	if
+	:: MUST_STAY -> EACH_OTHER(HAS_REDUCED, skip)
+	:: else
+	fi
+}
+
+inline broadcast()
+{
+	if
+	:: IS_ROOT ->
+		publish();
+		if
+		:: MUST_STAY -> EACH_OTHER(AT_LEAST(finished[i], call), skip)
+		:: else
+		fi
+	:: else ->
+		arrive();
+		i = kind - BROADCAST;
+		arrival[MAIL(i)] == EPOCH(call);
+		known[i] = MINUS(call, 1);
+		EACH_PIECE(read())
+	fi;
+	scrub()
+}
+
+#define FORGET(cells, count, condition, value)                                 \
+	i = 0;                                                                 \
+	do                                                                     \
+	:: i < (count) ->                                                      \
+		cells[i] = ((condition) -> (value) : cells[i]);                \
+		i++                                                            \
+	:: else -> break                                                       \
+	od
+
+/* The call is over for all. What is of it must not be taken for its namesake's
+ * a turn later. */
+inline forget()
+{
+	kinds[call & 3] = 0;
+	FORGET(where, 2 * RANKS, where[i] / 4 == call, OLD);
+	FORGET(slots, 2 * RANKS * PIECES, slots[i] == call, OLD);
+	FORGET(results, 2 * PIECES, results[i] == SUM(call), OLD);
+#ifdef RECEIVERS_FINISH
+	/* nobody will wait for so little, and it must not come to look new */
+	FORGET(finished, RANKS, !AT_LEAST(finished[i], MINUS(call, 1)),
+		MINUS(call, 2));
+#endif
+	i = 0
+}
+
+/* The call returns, and the user takes the buffer back. */
 inline finish()
 {
-	d_step {
-#ifdef STALE_CREDIT
-		if
-		:: kind < RANKS && kind != _pid -> finished[_pid] = e
-		:: else
-		fi;
+#ifdef RECEIVERS_FINISH
+	if
+	:: kind >= BROADCAST && !IS_ROOT -> finished[_pid] = call
+	:: else
+	fi;
 #else
-		finished[_pid] = e;
+	finished[_pid] = call;
 #endif
-		left[e & 3]--;
-		if
-		:: left[e & 3] == 0 ->
-			do
-			:: i < CELLS ->
-				if
-				:: data[i] == e -> data[i] = OLD
-				:: else
-				fi;
-				i++
-			:: else -> break
-			od;
-			i = 0;
-			do
-			:: i < RANKS ->
-				age(started[i], MINUS(e, 1));
-				age(reduced[i], MINUS(e, 1));
-				age(finished[i], MINUS(e, 1));
-				i++
-			:: else -> break
-			od;
-			i = 0;
-			kinds[e & 3] = 0
-		:: else
-		fi;
-		do
-		:: i < RANKS -> age(known[i], MINUS(e, 1)); i++
-		:: else -> break
-		od;
-		i = 0;
-		kind = 0;
-		e = NEXT(e)
-	}
+	do
+	:: p < PIECES ->
+		assert(!(mode & TARGET) || HEAP(_pid, p) == SUM(call));
+		HEAP(_pid, p) = OLD;
+		p++
+	:: else -> break
+	od;
+	p = 0;
+	left[call & 3]--;
+	if
+	:: left[call & 3] == 0 -> forget()
+	:: else
+	fi;
+	i = 0
 }
 
 active [RANKS] proctype rank()
 {
-	byte e = FIRST, kind, i, p;
+	byte call, kind, mode, i, p;
+	bit two_shot;
 	byte known[RANKS];	/* the last call i is known to have finished */
 
+	atomic { choose() };
 	do
-	:: true ->
-		agree();
+	:: begin();
 		if
-		:: kind == _pid -> wait_writable(); publish()
-		:: kind < RANKS && kind != _pid -> receive()
-		:: kind == PACKETS ->
-			wait_writable();
-			write(LINES);
-#ifndef STALE_STARTED
-			start();
-#endif
-			collect_packets()
-		:: kind >= RANKS && kind != PACKETS ->
-			wait_writable();
-			publish();
-			collect();
-			if
-			:: kind == TWO_SHOT ->
-				write(RESULT);
-				reduced[_pid] = e;
-				collect_results()
-			:: else
-			fi
+		:: kind <= TWO_SHOT -> all_reduce()
+		:: kind == GATHER -> gather()
+		:: kind >= BROADCAST -> broadcast()
 		fi;
-		finish()
+		atomic {
+			d_step { finish() };
+			choose()
+		}
 	od
 }
