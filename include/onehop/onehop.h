@@ -260,7 +260,8 @@ OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
  *
  * Errors: OH_ERR_INVALID, OH_ERR_MISMATCH, OH_ERR_TIMEOUT, OH_ERR_PEER_LOST,
  * OH_ERR_ABORTED, OH_ERR_BUSY. After any of them but OH_ERR_INVALID and
- * OH_ERR_BUSY the communicator is broken: recv holds anything, every later
+ * OH_ERR_BUSY the communicator is broken: recv holds anything (memory of
+ * oh_comm_alloc may be written until the others have noticed), every later
  * call returns the same, and it can only be destroyed.
  */
 

@@ -20,7 +20,7 @@
  * Shorter messages are staged wherever they are: a second hand-shake costs
  * more than the copies that it saves. Each rank decides for itself.
  */
-#define OH__DIRECT_FIRST 2048
+#define OH__DIRECT_FIRST 4096
 
 struct oh__cpu {
 	struct oh__mailbox *mailbox;

@@ -321,7 +321,10 @@ enum oh_status oh__call_begin(struct oh__mailbox *m, uint32_t signature,
 	return OH_OK;
 }
 
-/* Own memory, mostly a hit in the cache. */
+/*
+ * Own memory, mostly a hit in the cache. Relaxed is enough: whoever looks at
+ * the flag again has acquired a later arrival of this rank before.
+ */
 static void scrub(struct oh__mailbox *m)
 {
 	struct oh__flag *reduced = &m->own->half[oh__half_now(m)].reduced;
