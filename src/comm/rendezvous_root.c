@@ -301,15 +301,6 @@ static enum oh_status hear_member(struct root *root, int rank)
 			rank);
 }
 
-static enum oh_status check_members(struct root *root,
-				    const struct pollfd *polls)
-{
-	for (int i = 1; i < root->options->ranks; i++)
-		if (root->rendezvous->sockets[i] >= 0 && polls[i].revents)
-			return hear_member(root, i);
-	return OH_OK;
-}
-
 static enum oh_status timed_out(const struct root *root)
 {
 	char missing[96] = "";
@@ -337,45 +328,76 @@ static void expire_guests(struct root *root)
 			refuse(root, i, "it said nothing");
 }
 
-static void fill_polls(const struct root *root, struct pollfd *polls)
+/* What serve waits for: no more entries than there are descriptors, for more
+ * than may be open is an error of poll. */
+struct watch {
+	struct pollfd polls[1 + OH_MAX_RANKS + GUESTS];
+	int ranks[OH_MAX_RANKS]; /* of the members' entries */
+	int members, guests;
+};
+
+static void watch_all(const struct root *root, struct watch *watch)
 {
 	bool open = root->guest_count < GUESTS && !root->starved;
+	int count = 0;
 
-	/* [0] is the listener, [rank] a member, then the guests */
-	polls[0] = (struct pollfd){.fd = open ? root->listener : -1,
-				   .events = POLLIN};
-	for (int i = 1; i < OH_MAX_RANKS; i++)
-		polls[i] = (struct pollfd){.fd = root->rendezvous->sockets[i],
-					   .events = POLLIN};
+	/* the listener, the members, the guests */
+	watch->polls[count++] = (struct pollfd){
+		.fd = open ? root->listener : -1, .events = POLLIN};
+	watch->members = 0;
+	for (int i = 1; i < OH_MAX_RANKS; i++) {
+		int fd = root->rendezvous->sockets[i];
+
+		if (fd < 0)
+			continue;
+		watch->ranks[watch->members++] = i;
+		watch->polls[count++] =
+			(struct pollfd){.fd = fd, .events = POLLIN};
+	}
+	watch->guests = root->guest_count;
 	for (int i = 0; i < root->guest_count; i++)
-		polls[OH_MAX_RANKS + i] = (struct pollfd){
+		watch->polls[count++] = (struct pollfd){
 			.fd = root->guests[i].socket, .events = POLLIN};
+}
+
+/* Whatever has come. */
+static enum oh_status attend(struct root *root, const struct watch *watch)
+{
+	const struct pollfd *members = watch->polls + 1;
+	const struct pollfd *guests = members + watch->members;
+	enum oh_status status;
+
+	for (int i = 0; i < watch->members; i++)
+		if (members[i].revents)
+			return hear_member(root, watch->ranks[i]);
+	/* from the end: dropping one moves the last into its place */
+	for (int i = watch->guests - 1; i >= 0; i--) {
+		status = guests[i].revents ? hear_guest(root, i) : OH_OK;
+		if (status)
+			return status;
+	}
+	return watch->polls[0].revents ? accept_guests(root) : OH_OK;
 }
 
 /* One wait for whatever comes next, at most until until_ns. */
 static enum oh_status serve(struct root *root, uint64_t until_ns)
 {
-	struct pollfd polls[OH_MAX_RANKS + GUESTS];
-	int guests = root->guest_count;
+	struct watch watch;
 	int ms = oh__ms_until(until_ns);
-	enum oh_status status;
+	enum oh_status status = OH_OK;
+	int ready;
 
-	fill_polls(root, polls);
-	if (guests && ms > CROWD_MS / 4)
+	watch_all(root, &watch);
+	if (watch.guests && ms > CROWD_MS / 4)
 		ms = CROWD_MS / 4;
-	if (poll(polls, (nfds_t)(OH_MAX_RANKS + guests), ms) <= 0) {
-		root->starved = false;
-		expire_guests(root);
-		return OH_OK;
-	}
+	ready = poll(watch.polls, (nfds_t)(1 + watch.members + watch.guests),
+		     ms);
 	root->starved = false;
-	status = check_members(root, polls);
-	/* from the end: dropping one moves the last into its place */
-	for (int i = guests - 1; i >= 0 && !status; i--)
-		if (polls[OH_MAX_RANKS + i].revents)
-			status = hear_guest(root, i);
-	if (!status && polls[0].revents)
-		status = accept_guests(root);
+	if (ready > 0)
+		status = attend(root, &watch);
+	else if (ready < 0 && errno != EINTR)
+		status = OH__FAIL_CALL(OH_ERR_SYSTEM, "poll", errno,
+				       "cannot wait for the ranks");
 	expire_guests(root);
 	return status;
 }
