@@ -82,6 +82,21 @@ bool ranks_quick(void)
 	return text && *text && *text != '0';
 }
 
+#ifndef __has_feature
+#define __has_feature(feature) 0 /* gcc has macros of its own */
+#endif
+
+bool ranks_sanitized(void)
+{
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) ||           \
+	__has_feature(thread_sanitizer) || __has_feature(address_sanitizer) || \
+	__has_feature(memory_sanitizer)
+	return true;
+#else
+	return false;
+#endif
+}
+
 uint64_t ranks_seed(void)
 {
 	const char *text = getenv("ONEHOP_TEST_SEED");
@@ -102,9 +117,8 @@ static unsigned deadline_of(const struct ranks_options *options)
 
 	if (text && atoi(text) > 0)
 		return (unsigned)atoi(text);
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-	seconds *= 4;
-#endif
+	if (ranks_sanitized())
+		seconds *= 4;
 	/* valgrind, most likely */
 	return ranks_quick() ? seconds * 4 : seconds;
 }

@@ -154,6 +154,8 @@ bool ranks_barrier(struct ranks_self *self);
 bool ranks_await(_Atomic uint64_t *word, uint64_t value);
 
 bool ranks_quick(void);
+/* Is this program built with a sanitizer? It is several times slower then. */
+bool ranks_sanitized(void);
 /* The program's seed, the same in its processes; printed when it is first
  * asked for. */
 uint64_t ranks_seed(void);
