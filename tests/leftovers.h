@@ -70,9 +70,9 @@ static inline bool leftovers_none(const struct leftovers *before,
 
 static inline const char *leftovers_text(const struct leftovers *before,
 					 const struct leftovers *after,
-					 char text[160])
+					 char text[256])
 {
-	snprintf(text, 160,
+	snprintf(text, 256,
 		 "fds %d to %d, own maps %d to %d, threads %d to %d, names %d "
 		 "to %d, maps %d to %d",
 		 before->fds, after->fds, before->own_maps, after->own_maps,

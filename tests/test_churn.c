@@ -73,7 +73,7 @@ static void check_leftovers(struct ranks_self *self,
 			    const struct leftovers *before)
 {
 	struct leftovers after = leftovers_now();
-	char text[160];
+	char text[256];
 
 	ranks_check(self, leftovers_none(before, &after), "left behind: %s",
 		    leftovers_text(before, &after, text));
@@ -170,7 +170,7 @@ static void check_growth(struct ranks_self *self,
 			 const struct leftovers *before,
 			 const struct leftovers *after, long resident)
 {
-	char text[160];
+	char text[256];
 
 	leftovers_text(before, after, text);
 	ranks_check(self, leftovers_none(before, after), "growth: %s", text);
@@ -361,7 +361,7 @@ static bool alone(const struct leftovers *before, const struct outcome *outcome,
 		  enum oh_status status, const char *part)
 {
 	struct leftovers after = leftovers_now();
-	char text[160];
+	char text[256];
 	bool none = leftovers_none(before, &after);
 	bool fine = outcome->status == status && strstr(outcome->message, part);
 

@@ -248,7 +248,7 @@ static void survive(struct ranks_self *self, const struct plan *plan)
 	struct leftovers before = leftovers_now(), after;
 	struct oh_comm *comm = NULL;
 	enum oh_status status;
-	char text[160];
+	char text[256];
 
 	ranks_barrier(self);
 	ranks_at(self, "oh_comm_create");

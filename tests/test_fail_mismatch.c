@@ -139,7 +139,7 @@ static void mismatch(struct ranks_self *self)
 	size_t bytes = (size_t)self->ranks * 120000 * sizeof(uint32_t);
 	uint32_t *send = calloc(1, bytes), *recv = calloc(1, bytes);
 	struct leftovers before = leftovers_now(), after;
-	char text[160];
+	char text[256];
 	size_t count;
 	int odd;
 

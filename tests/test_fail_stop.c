@@ -147,7 +147,7 @@ static void stop(struct ranks_self *self)
 	struct leftovers before = leftovers_now(), after;
 	struct oh_comm *comm = create(self, 0, CALL_MS);
 	enum oh_status status;
-	char who[16], text[160];
+	char who[16], text[256];
 	uint64_t took_ns = 0;
 
 	if (!comm)
