@@ -116,7 +116,7 @@ static void sequences(struct ranks_self *self)
 			.self = self,
 			.comm = make_comm(self, k),
 			.seed = self->seed * COMMS + (uint64_t)k,
-			.calls = ranks_quick() ? 50 : 500,
+			.calls = ranks_quick() ? 40 : 400,
 		};
 		fine = players[k].comm && make_buffers(&players[k]);
 	}
@@ -311,6 +311,32 @@ static void run_control(const struct control *control)
 	tap_ok(failures, "the fault is noticed: %s", control->name);
 }
 
+static bool choose(const char *setting, int index)
+{
+	char text[32];
+
+	return call_choice(setting, index, text, sizeof(text)) &&
+	       !setenv(setting, text, 1);
+}
+
+/* As threads, with every way to store and each algorithm in turn. */
+static void run_ways(int ranks)
+{
+	struct ranks_options options = {.argument = "0", .ranks = ranks};
+	int step = ranks_quick() ? 3 : 1;
+	char text[96];
+
+	options.text = text;
+	for (int s = 0; choose("ONEHOP_STORES", s); s += step) {
+		if (!choose("ONEHOP_ALGORITHM", (s + ranks) % 3))
+			choose("ONEHOP_ALGORITHM", 0);
+		snprintf(text, sizeof(text),
+			 "sequences, %d threads, %s, %s stores", ranks,
+			 getenv("ONEHOP_ALGORITHM"), getenv("ONEHOP_STORES"));
+		ranks_threads(&cases[0], &options);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct ranks_options options = {.argument = "0"};
@@ -327,10 +353,10 @@ int main(int argc, char **argv)
 			options.ranks = n;
 			ranks_processes(&cases[i], &options);
 		}
-	for (int n = 2; n <= 5; n++) {
-		options.ranks = n;
-		ranks_threads(&cases[0], &options);
-	}
+	for (int n = 2; n <= 5; n++)
+		run_ways(n);
+	choose("ONEHOP_ALGORITHM", 0);
+	choose("ONEHOP_STORES", 0);
 	for (size_t i = 0; i < sizeof(controls) / sizeof(controls[0]); i++)
 		run_control(&controls[i]);
 	return tap_done();
