@@ -62,7 +62,9 @@ CHECK = [
 LONGER = [
     Build('build', 'release, long tests', ['long']),
     Build('build-msan', 'MemorySanitizer', ['base', 'cpu'],
-          SANITIZER + ['-Db_sanitize=memory', '-Dcommand=disabled'],
+          SANITIZER + ['-Db_sanitize=memory', '-Dcommand=disabled',
+                       '-Dc_args=-fsanitize-ignorelist=' +
+                       os.path.join(ROOT, 'scripts', 'msan-ignore.txt')],
           cc='clang', probe='-fsanitize=memory', environment=QUICK,
           slower=4),
     Build('build-valgrind', 'valgrind', ['base', 'cpu'],
