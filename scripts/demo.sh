@@ -15,10 +15,12 @@ peers=()
 for mpi in openmpi mpich; do
 	if [[ -x build/bench/onehop-peer-$mpi ]] && command -v "mpirun.$mpi" >/dev/null; then
 		peers+=("$mpi")
+		# coll/sm is off by default, and the faster one at small sizes
+		[[ $mpi != openmpi ]] || peers+=(openmpi-sm)
 	fi
 done
 
-command=(build/onehop bench --ranks "$ranks" -b 64 -e 1M -f 4 -d bf16)
+command=(build/onehop bench --ranks "$ranks" -b 64 -e 1M -f 4)
 if ((${#peers[@]})); then
 	command+=(--peer "$(IFS=,; echo "${peers[*]}")")
 fi
