@@ -84,9 +84,19 @@ static void check_side(struct ranks_self *self, const char *name,
 {
 	char text[96];
 
-	snprintf(text, sizeof(text), "calls %s of %zu %s, op %s, root %d",
-		 oh_collective_name(call->collective), count + call->count,
-		 oh_dtype_name(call->dtype), oh_op_name(call->op), call->root);
+	bool reduces = call->collective == OH_ALL_REDUCE ||
+		       call->collective == OH_REDUCE_SCATTER;
+	int used = snprintf(text, sizeof(text), "calls %s of %zu %s",
+			    oh_collective_name(call->collective),
+			    count + call->count, oh_dtype_name(call->dtype));
+
+	/* the operation and the root only where they mean something */
+	if (reduces)
+		snprintf(text + used, sizeof(text) - (size_t)used, " %s",
+			 oh_op_name(call->op));
+	if (call->collective == OH_BROADCAST)
+		snprintf(text + used, sizeof(text) - (size_t)used,
+			 " from root %d", call->root);
 	ranks_check(self, strstr(oh_last_error()->message, text),
 		    "%s: '%s' is not in: %s", name, text,
 		    oh_last_error()->message);

@@ -67,7 +67,7 @@ static void fails(struct ranks_self *self, int rank, int ranks, unsigned ms,
 	struct leftovers before = leftovers_now(), after;
 	struct oh_comm *comm = NULL;
 	enum oh_status status;
-	char text[160];
+	char text[256];
 
 	ranks_at(self, "oh_comm_create as rank %d of %d", rank, ranks);
 	status = meet_at(&self->ids[0], rank, ranks, ms, &comm);
@@ -152,7 +152,7 @@ static void never_comes(struct ranks_self *self)
 	start = now_ns();
 	if (self->rank == odd)
 		return;
-	snprintf(text, sizeof(text), odd ? "missing rank %d;" : "rank %d of 3",
+	snprintf(text, sizeof(text), odd ? "missing rank %d" : "rank %d of 3",
 		 odd);
 	fails(self, self->rank, self->ranks, SHORT_MS, OH_ERR_TIMEOUT, text);
 	ms = (now_ns() - start) / NS_PER_MS;

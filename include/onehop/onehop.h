@@ -59,7 +59,7 @@ extern "C" {
 	X(OH_ERR_TIMEOUT, 4, "a rank did not arrive before the deadline",      \
 	  "look at the rank that the message names: stopped, or it "           \
 	  "skipped a call")                                                    \
-	X(OH_ERR_PEER_LOST, 5, "the process of a rank has ended",              \
+	X(OH_ERR_PEER_LOST, 5, "a rank has ended or left the communicator",    \
 	  "look for the first failure of the rank that the message names, "    \
 	  "then make a new communicator")                                      \
 	X(OH_ERR_MISMATCH, 6, "the ranks disagree",                            \
@@ -185,8 +185,9 @@ struct oh_comm_options {
  * rendezvous deadline has passed. It succeeds on all ranks or fails on all
  * with the same status. NULL options: all from the environment.
  *
- * Memory: for each rank a segment of about twice ONEHOP_SLOT_BYTES, touched as
- * it is used, and address space of ONEHOP_HEAP_BYTES for oh_comm_alloc.
+ * Memory: for each rank a segment of about twice ONEHOP_SLOT_BYTES (4M),
+ * touched as it is used, and address space of ONEHOP_HEAP_BYTES (16G) for
+ * oh_comm_alloc. onehop(1) lists all settings.
  *
  * Errors: OH_ERR_INVALID, OH_ERR_LAUNCHER, OH_ERR_SETTING, OH_ERR_TIMEOUT (a
  * rank never came), OH_ERR_MISMATCH (size, a rank twice, version, settings
@@ -217,7 +218,9 @@ OH_API int oh_comm_ranks(const struct oh_comm *comm);
 struct oh_health {
 	size_t size; /* sizeof(struct oh_health), set by the caller */
 	enum oh_status status; /* OH_OK, or what every call now returns */
-	int culprit; /* the rank that caused it, -1 if none is known */
+	/* the rank that caused it, -1 if none is known; for OH_ERR_MISMATCH
+	 * a rank that differs from this one */
+	int culprit;
 	uint64_t calls; /* rounds finished since it was made */
 	uint32_t lost_ranks; /* bit i: the process of rank i has ended */
 };
@@ -230,13 +233,14 @@ OH_API enum oh_status oh_comm_health(struct oh_comm *comm,
 				     struct oh_health *health);
 
 /*
- * Memory that all ranks of the host map: calls on it copy nothing. Not
+ * Memory that all ranks of the host map, so that nothing has to be copied. Not
  * collective; each rank takes what it likes from its own heap
  * (ONEHOP_HEAP_BYTES of address space, pages are used as they are touched).
- * Aligned to 4096 bytes, zero-filled, valid until oh_comm_free or
- * oh_comm_destroy. A call may use any part of it, at any alignment. bytes 0
- * gives a pointer that may be freed. Every process of the communicator can
- * write to it. Thread: any.
+ * Large calls use it where it is; small ones are copied where that is faster
+ * (oh_comm_explain tells). Aligned to 4096 bytes, zero-filled, valid until
+ * oh_comm_free or oh_comm_destroy. A call may use any part of it, at any
+ * alignment. bytes 0 gives a pointer that may be freed. Every process of the
+ * communicator can write to it. Thread: any.
  *
  * Errors: OH_ERR_INVALID, OH_ERR_NO_MEMORY (the heap is used up; the message
  * says how much of it is left).
@@ -254,7 +258,9 @@ OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
  * Buffers may have any alignment. In place: send == recv (all-reduce,
  * broadcast), send == recv + rank * count elements (all-gather), recv == send
  * + rank * count elements (reduce-scatter); any other overlap is
- * OH_ERR_INVALID. count 0 succeeds and waits for nobody. stream is a CUstream
+ * OH_ERR_INVALID. count 0 succeeds, waits for nobody and is no call to the
+ * others: a rank that passes 0 while others do not is one call behind from then
+ * on, which may go unnoticed while the calls look alike. stream is a CUstream
  * and must be NULL for host memory, on which a call returns when the result is
  * there and the send buffer may be changed.
  *
@@ -305,8 +311,8 @@ struct oh_route_alternative {
 struct oh_route {
 	size_t size; /* sizeof(struct oh_route), set by the caller */
 	char algorithm[32]; /* "one-shot", "two-shot" */
-	/* the same when a rank's buffers are memory of oh_comm_alloc: "direct"
-	 * where nothing is staged (an all-reduce is two-shot then) */
+	/* the same when a rank's buffers are memory of oh_comm_alloc. "direct":
+	 * they are used where they are; an all-reduce works as two-shot then */
 	char algorithm_direct[32];
 	char placement[32]; /* "shm" */
 	char stores[32]; /* "vector", "string" or "non-temporal" */
@@ -338,12 +344,15 @@ struct oh_error {
 	const char *code_name; /* "EMFILE", "" if none */
 	const char *file; /* where in the library */
 	int line;
-	char message[512]; /* what is wrong, the evidence, what to do */
+	/* what is wrong, and the evidence; oh_status_remedy(status) says what
+	 * to do */
+	char message[512];
 };
 
 /*
  * The last error of the calling thread, never NULL; status OH_OK if there was
- * none. A successful call leaves it as it is. Valid until the thread's next
+ * none. The failure has also been logged at OH_LOG_ERROR, by default to stderr.
+ * A successful call leaves it as it is. Valid until the thread's next
  * failure or end.
  */
 OH_API const struct oh_error *oh_last_error(void);

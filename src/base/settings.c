@@ -2,11 +2,14 @@
 /* The table made from settings.def, and the parsers of its kinds. */
 #include "base/settings.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
+#include "base/log.h"
 
 static const struct oh__setting_row rows[OH__SETTING_COUNT] = {
 #define OH_SETTING(id, name, kind, standard, low, high, choices, help)         \
@@ -161,4 +164,34 @@ enum oh_status oh__settings_check(void)
 			return status;
 	}
 	return OH_OK;
+}
+
+static bool is_setting(const char *name, size_t length)
+{
+	for (int i = 0; i < OH__SETTING_COUNT; i++)
+		if (strlen(rows[i].name) == length &&
+		    !memcmp(rows[i].name, name, length))
+			return true;
+	return false;
+}
+
+void oh__settings_warn_unknown(void)
+{
+	/* ONEHOP_TEST_... belongs to the tests */
+	static const char prefix[] = "ONEHOP_", tests[] = "ONEHOP_TEST_";
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
+
+	if (!environ || atomic_flag_test_and_set(&warned))
+		return;
+	for (char **at = environ; *at; at++) {
+		size_t length = strcspn(*at, "=");
+
+		if (!strncmp(*at, prefix, sizeof(prefix) - 1) &&
+		    strncmp(*at, tests, sizeof(tests) - 1) &&
+		    !is_setting(*at, length))
+			oh__log(OH_LOG_WARN,
+				"%.*s is no setting of this version, see "
+				"`onehop env`",
+				(int)length, *at);
+	}
 }

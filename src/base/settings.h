@@ -50,6 +50,9 @@ bool oh__setting_peek(enum oh__setting setting, uint64_t *value);
 /* Reads all settings once, so that a malformed one fails early. */
 enum oh_status oh__settings_check(void);
 
+/* Warns of variables that begin as settings do and are none, once a process. */
+void oh__settings_warn_unknown(void);
+
 /*
  * Decimal digits with an optional K, M or G (binary); false if text is
  * anything else or too large.

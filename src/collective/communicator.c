@@ -44,6 +44,7 @@ static enum oh_status read_settings(struct recipe *recipe)
 	};
 	enum oh_status status = oh__settings_check();
 
+	oh__settings_warn_unknown();
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
 		if (!status)
 			status = oh__setting_value(wanted[i].setting,
@@ -101,6 +102,12 @@ static enum oh_status read_recipe(const struct oh_comm_options *given,
 		recipe->rank = options.rank;
 		recipe->ranks = options.ranks;
 		status = oh__meeting_place_of_id(options.id, &recipe->place);
+	} else if (options.ranks || options.rank) {
+		return OH__FAIL(OH_ERR_INVALID,
+				"options->id is NULL and rank is %d of %d: "
+				"without an id all three come from the "
+				"environment",
+				options.rank, options.ranks);
 	} else {
 		status = read_environment(recipe);
 	}
@@ -196,7 +203,7 @@ static enum oh_status tune(struct oh_comm *comm, const struct recipe *recipe)
 	comm->mailbox.timeout_ns = recipe->rendezvous_ms * OH__NS_PER_MS;
 	status = oh__tune(comm, &options, !comm->table_reason);
 	comm->mailbox.timeout_ns = recipe->call_ms * OH__NS_PER_MS;
-	comm->before = comm->mailbox.call;
+	comm->mailbox.before = comm->mailbox.call;
 	return status;
 }
 
@@ -328,7 +335,7 @@ enum oh_status oh_comm_health(struct oh_comm *comm, struct oh_health *health)
 	}
 	now.calls = atomic_load_explicit(&m->own->finished.word,
 					 memory_order_relaxed) -
-		    comm->before;
+		    m->before;
 	now.lost_ranks = oh__life_lost(m->life, m->ranks);
 	now.size = size;
 	memcpy(health, &now, size);

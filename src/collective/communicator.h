@@ -21,7 +21,6 @@ struct oh_comm {
 	struct oh__table table;
 	bool crowded; /* more ranks than processors, all know it */
 	const char *table_reason; /* why nothing was measured, NULL if it was */
-	uint64_t before; /* rounds that making it took; ONEHOP_FIRST_CALL */
 	atomic_flag busy; /* a call is in flight */
 };
 

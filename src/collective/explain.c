@@ -112,13 +112,7 @@ static void explain_others(const struct oh_comm *comm,
 		for (int i = 0; i < OH__CANDIDATES; i++)
 			explain_candidate(comm, row, i, route);
 	else
-		add(route, "two-shot",
-		    "it is an all-reduce; this collective reads everything "
-		    "once");
-	add(route, "vram-dst",
-	    "the buffers are host memory; this build has no GPU ranks");
-	add(route, "pinned",
-	    "the buffers are host memory; this build has no GPU ranks");
+		add(route, "two-shot", "it exists for all-reduce only");
 }
 
 static enum oh_status check(const struct oh_comm *comm,

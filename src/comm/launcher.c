@@ -223,6 +223,31 @@ static enum oh_status from_onehop(struct oh__launch *launch)
 	return OH_OK;
 }
 
+/* Names what is half set, or else that nothing is. */
+static enum oh_status fail_without_launcher(void)
+{
+	for (size_t i = 0; i < LAUNCHERS; i++) {
+		const struct launcher *launcher = &launchers[i];
+		const char *lacking = launcher->job[0];
+
+		if (!variable(launcher->rank))
+			continue;
+		if (!variable(launcher->ranks))
+			lacking = launcher->ranks;
+		return OH__FAIL(OH_ERR_LAUNCHER,
+				"%s is set, as by %s, but %s is not",
+				launcher->rank, launcher->name, lacking);
+	}
+	if (oh__setting_text(OH__SETTING_RANK))
+		return OH__FAIL(OH_ERR_LAUNCHER,
+				"ONEHOP_RANK is set, but ONEHOP_RANKS or "
+				"ONEHOP_ID is not");
+	return OH__FAIL(OH_ERR_LAUNCHER,
+			"no launcher has set this process's rank: looked for "
+			"ONEHOP_RANK, RANK, OMPI_COMM_WORLD_RANK, PMI_RANK "
+			"and SLURM_PROCID");
+}
+
 enum oh_status oh__launch_from_environment(struct oh__launch *launch)
 {
 	if (oh__setting_text(OH__SETTING_RANK) &&
@@ -232,9 +257,5 @@ enum oh_status oh__launch_from_environment(struct oh__launch *launch)
 	for (size_t i = 0; i < LAUNCHERS; i++)
 		if (is_complete(&launchers[i]))
 			return from_launcher(&launchers[i], launch);
-	return OH__FAIL(OH_ERR_LAUNCHER,
-			"no launcher has set this process's rank: looked for "
-			"ONEHOP_RANK with ONEHOP_RANKS and ONEHOP_ID, RANK "
-			"with WORLD_SIZE and MASTER_ADDR, "
-			"OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID");
+	return fail_without_launcher();
 }

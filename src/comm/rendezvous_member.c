@@ -86,7 +86,7 @@ static enum oh_status connect_root(const struct oh__rendezvous_options *options,
 					"rendezvous before the deadline, seen "
 					"by rank %d: has it been started, on "
 					"this host and in this network "
-					"namespace, with the same id?",
+					"namespace, with the same id or job?",
 					options->ranks, options->rank);
 		nanosleep(&pause, NULL);
 		pause_us = pause_us * 2 > RETRY_LAST_US ? RETRY_LAST_US

@@ -304,6 +304,7 @@ static enum oh_status hear_member(struct root *root, int rank)
 static enum oh_status timed_out(const struct root *root)
 {
 	char missing[96] = "";
+	char refused[64] = "";
 	size_t used = 0;
 
 	for (int i = 1; i < root->options->ranks; i++)
@@ -311,11 +312,14 @@ static enum oh_status timed_out(const struct root *root)
 			used += (size_t)snprintf(missing + used,
 						 sizeof(missing) - used, " %d",
 						 i);
+	if (root->refused)
+		snprintf(refused, sizeof(refused),
+			 "; %d connections were refused, see the log",
+			 root->refused);
 	return OH__FAIL(OH_ERR_TIMEOUT,
 			"%d of %d ranks came before the deadline, missing "
-			"rank%s; %d connections were refused",
-			root->joined, root->options->ranks, missing,
-			root->refused);
+			"rank%s%s",
+			root->joined, root->options->ranks, missing, refused);
 }
 
 static void expire_guests(struct root *root)

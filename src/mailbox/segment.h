@@ -112,6 +112,7 @@ struct oh__mailbox {
 	enum oh__placement placement[OH_MAX_RANKS];
 
 	uint64_t call; /* the number of the current or last call */
+	uint64_t before; /* the last one before the user's own */
 	uint64_t want; /* the flag word of the current call */
 	uint64_t chain; /* hash of all calls so far; its upper half is sent */
 	uint64_t known[OH_MAX_RANKS];

@@ -61,13 +61,27 @@ static enum oh_status check_abort(struct oh__mailbox *m)
 			m->rank, oh__state_culprit(failure));
 }
 
+/* Rounds since the communicator was made, as people count them. */
+static unsigned long long round_now(const struct oh__mailbox *m)
+{
+	return m->call - m->before;
+}
+
 static const char *describe(const struct oh__call_record *record, char text[96])
 {
-	snprintf(text, 96, "%s of %llu %s, op %s, root %u",
-		 oh_collective_name((enum oh_collective)record->collective),
-		 (unsigned long long)record->count,
-		 oh_dtype_name((enum oh_dtype)record->dtype),
-		 oh_op_name((enum oh_op)record->op), record->root);
+	int used = snprintf(
+		text, 96, "%s of %llu %s",
+		oh_collective_name((enum oh_collective)record->collective),
+		(unsigned long long)record->count,
+		oh_dtype_name((enum oh_dtype)record->dtype));
+
+	if (record->collective == OH_ALL_REDUCE ||
+	    record->collective == OH_REDUCE_SCATTER)
+		snprintf(text + used, 96 - (size_t)used, " %s",
+			 oh_op_name((enum oh_op)record->op));
+	if (record->collective == OH_BROADCAST)
+		snprintf(text + used, 96 - (size_t)used, " from root %u",
+			 record->root);
 	return text;
 }
 
@@ -96,10 +110,10 @@ static enum oh_status fail_mismatch(struct oh__mailbox *m, int rank)
 	describe(&m->peer[rank]->half[half].record, theirs);
 	oh__mailbox_fail(m, OH_ERR_MISMATCH, rank);
 	return OH__FAIL(OH_ERR_MISMATCH,
-			"call %llu differs%s: rank %d calls %s; rank %d calls "
-			"%s",
-			(unsigned long long)(m->call - before),
-			strcmp(ours, theirs) ? "" : " from one before it on",
+			"the ranks differ in round %llu%s: rank %d calls %s; "
+			"rank %d calls %s",
+			round_now(m) - before,
+			strcmp(ours, theirs) ? "" : " or in one before it",
 			m->rank, ours, rank, theirs);
 }
 
@@ -147,11 +161,11 @@ static enum oh_status check_states(struct oh__mailbox *m,
 			if (!(ranks >> rank & 1) || oh__has_come(m, wait, rank))
 				continue;
 			oh__mailbox_fail(m, OH_ERR_PEER_LOST, rank);
-			return OH__FAIL(OH_ERR_PEER_LOST,
-					"rank %d destroyed its communicator, "
-					"and rank %d waits for it in call %llu",
-					rank, m->rank,
-					(unsigned long long)m->call);
+			return OH__FAIL(
+				OH_ERR_PEER_LOST,
+				"rank %d destroyed its communicator, "
+				"and rank %d waits for it in round %llu",
+				rank, m->rank, round_now(m));
 		}
 		if (!is_failure(status)) {
 			oh__mailbox_fail(m, OH_ERR_PROTOCOL, rank);
@@ -185,9 +199,8 @@ static enum oh_status check_life(struct oh__mailbox *m,
 	oh__mailbox_fail(m, OH_ERR_PEER_LOST, __builtin_ctz(lost));
 	return OH__FAIL(OH_ERR_PEER_LOST,
 			"the process of rank %d has ended, and rank %d waits "
-			"for it in call %llu",
-			__builtin_ctz(lost), m->rank,
-			(unsigned long long)m->call);
+			"for it in round %llu",
+			__builtin_ctz(lost), m->rank, round_now(m));
 }
 
 static enum oh_status check_deadline(struct oh__mailbox *m,
@@ -204,13 +217,12 @@ static enum oh_status check_deadline(struct oh__mailbox *m,
 		return OH_OK;
 	oh__mailbox_fail(m, OH_ERR_TIMEOUT, __builtin_ctz(missing));
 	return OH__FAIL(OH_ERR_TIMEOUT,
-			"rank %d waited %llu ms in call %llu for rank %s, "
+			"rank %d waited %llu ms in round %llu for rank %s, "
 			"whose process lives: it is stopped, busy or has "
 			"skipped a call",
 			m->rank,
 			(unsigned long long)(waited_ns / OH__NS_PER_MS),
-			(unsigned long long)m->call,
-			list_ranks(missing, list, sizeof(list)));
+			round_now(m), list_ranks(missing, list, sizeof(list)));
 }
 
 static void rest(const struct oh__mailbox *m, uint64_t waited_ns)
