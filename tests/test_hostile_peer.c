@@ -126,8 +126,10 @@ static const struct {
 	size_t count;
 	uint64_t offset; /* of the buffer in that heap */
 } offsets[] = {
-	{"the end, one-shot", OH_ALL_REDUCE, SOURCE, 1000, HEAP_BYTES},
-	{"the end, two-shot", OH_ALL_REDUCE, SOURCE, 20000, HEAP_BYTES},
+	/* the smallest that is used where it is */
+	{"the end, small", OH_ALL_REDUCE, SOURCE, OH__DIRECT_FIRST / 4,
+	 HEAP_BYTES},
+	{"the end", OH_ALL_REDUCE, SOURCE, 20000, HEAP_BYTES},
 	{"one byte too few", OH_ALL_REDUCE, SOURCE, 20000,
 	 HEAP_BYTES - 4 * 20000 + 1},
 	{"2^40", OH_ALL_REDUCE, SOURCE, 20000, 1ull << 40},
@@ -353,7 +355,8 @@ int main(int argc, char **argv)
 		tap_ok(run(WRONG_STATE, 3, i), "state %llx",
 		       (unsigned long long)states[i].state);
 	for (int i = 0; i < OFFSETS; i++)
-		tap_ok(run(WRONG_OFFSET, 3, i), "data at %s", offsets[i].text);
+		tap_ok(run(WRONG_OFFSET, 3, i), "data elsewhere: %s",
+		       offsets[i].text);
 	storms(ONES, "all offsets become 2^64-1", quick ? 2 : 6);
 	storms(FLIP, "data moves between slot and heap", quick ? 2 : 6);
 	storms(STORM, "nonsense everywhere", quick ? 4 : 20);
