@@ -55,7 +55,7 @@ static void check_leftovers(struct ranks_self *self,
 			    const struct leftovers *before)
 {
 	struct leftovers after = leftovers_now();
-	char text[160];
+	char text[256];
 
 	ranks_check(self, leftovers_none(before, &after), "left behind: %s",
 		    leftovers_text(before, &after, text));
