@@ -156,7 +156,8 @@ OH_API enum oh_status oh_unique_id_create(struct oh_unique_id *id);
 /*
  * How to make a communicator. Set all to zero, then size, then what is
  * wanted: zero is the default everywhere. Fields may be added at the end;
- * size says which ones the caller knows.
+ * size says which ones the caller knows, and fields that this version does not
+ * know are ignored.
  */
 struct oh_comm_options {
 	size_t size; /* sizeof(struct oh_comm_options) */
@@ -222,7 +223,9 @@ struct oh_health {
 	 * a rank that differs from this one */
 	int culprit;
 	uint64_t calls; /* rounds finished since it was made */
-	uint32_t lost_ranks; /* bit i: the process of rank i has ended */
+	/* bit i: the process of rank i has ended, and not after it had
+	 * destroyed its communicator */
+	uint32_t lost_ranks;
 };
 
 /*

@@ -76,9 +76,10 @@ void oh__log(enum oh_log_level level, const char *format, ...)
 
 void oh_set_log(enum oh_log_level level, oh_log_sink *sink, void *context)
 {
-	if (level < OH_LOG_OFF)
+	/* the enum may be unsigned */
+	if ((int)level < (int)OH_LOG_OFF)
 		level = OH_LOG_OFF;
-	if (level > OH_LOG_DEBUG)
+	if ((int)level > (int)OH_LOG_DEBUG)
 		level = OH_LOG_DEBUG;
 	pthread_mutex_lock(&lock);
 	sink_now = sink;

@@ -336,7 +336,7 @@ enum oh_status oh_comm_health(struct oh_comm *comm, struct oh_health *health)
 	now.calls = atomic_load_explicit(&m->own->finished.word,
 					 memory_order_relaxed) -
 		    m->before;
-	now.lost_ranks = oh__life_lost(m->life, m->ranks);
+	now.lost_ranks = oh__life_lost(m->life, m->ranks) & ~oh__ranks_left(m);
 	now.size = size;
 	memcpy(health, &now, size);
 	return OH_OK;

@@ -384,6 +384,21 @@ void oh__mailbox_fail(struct oh__mailbox *m, enum oh_status status, int culprit)
 		set_state(m, state);
 }
 
+uint32_t oh__ranks_left(const struct oh__mailbox *m)
+{
+	uint32_t left = 0;
+
+	for (int rank = 0; rank < m->ranks; rank++) {
+		/* pairs with set_state */
+		uint64_t state = atomic_load_explicit(
+			&m->peer[rank]->state.word, memory_order_acquire);
+
+		if (oh__state_status(state) == OH__STATE_LEFT)
+			left |= 1u << rank;
+	}
+	return left;
+}
+
 void oh__mailbox_leave(struct oh__mailbox *m)
 {
 	if (!atomic_load(&m->failure) && m->own)

@@ -145,6 +145,9 @@ void oh__call_end(struct oh__mailbox *m, bool used_reduced);
 void oh__mailbox_fail(struct oh__mailbox *m, enum oh_status status,
 		      int culprit);
 
+/* Bit i: rank i has said farewell. */
+uint32_t oh__ranks_left(const struct oh__mailbox *m);
+
 /* Says farewell, so that nobody waits for this rank. */
 void oh__mailbox_leave(struct oh__mailbox *m);
 
