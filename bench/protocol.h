@@ -37,7 +37,7 @@ struct bench_setup {
 	uint8_t tsc, crowded, in_place, comm_alloc;
 	uint8_t fits; /* integers do not overflow, see pattern.h */
 	uint64_t lead_ticks;
-	uint64_t buffer_bytes; /* the larger side of the largest call */
+	uint64_t buffer_bytes; /* the larger side of the largest command */
 	uint64_t mailbox_bytes;
 	struct oh_unique_id id;
 };

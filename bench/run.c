@@ -55,10 +55,32 @@ static void complain(struct run *run, const char *text)
 }
 
 /* The first reason for a bad end stays. */
-static void spoil(struct run *run, int exit_code)
+static void spoil(struct run *run, int exit_code, const char *why)
 {
-	if (!run->result->exit_code)
-		run->result->exit_code = exit_code;
+	struct bench_result *result = run->result;
+
+	if (result->exit_code)
+		return;
+	result->exit_code = exit_code;
+	snprintf(result->why, sizeof(result->why), "%s", why);
+}
+
+static void note_failure(struct run *run, const struct bench_failure *failure)
+{
+	complain(run, failure->text);
+	spoil(run, failure->exit_code, failure->text);
+}
+
+static void note_no_memory(struct run *run)
+{
+	complain(run, "out of memory");
+	spoil(run, 3, "out of memory");
+}
+
+static void note_no_reader(struct run *run)
+{
+	/* who writes says so itself */
+	spoil(run, 3, "the output cannot be written");
 }
 
 /* The longest of the ranks' times for each call of a command. */
@@ -103,7 +125,7 @@ static void note_wrong(struct run *run, struct slot *slot,
 		}
 		slot->row->wrong += replies[rank].wrong;
 		run->result->wrong += replies[rank].wrong;
-		spoil(run, 1);
+		spoil(run, 1, "wrong results");
 	}
 }
 
@@ -185,8 +207,7 @@ static bool take_turn(struct run *run, struct slot *slot,
 static bool survive(struct run *run, struct slot *slot,
 		    const struct bench_failure *failure)
 {
-	complain(run, failure->text);
-	spoil(run, failure->exit_code);
+	note_failure(run, failure);
 	bench_team_end(slot->team, false, NULL);
 	if (!slot->team->is_peer || failure->exit_code > 128)
 		return false;
@@ -241,8 +262,7 @@ static bool add_slot(struct run *run, struct bench_team *team,
 			      .iterations = iterations};
 	slot->us = calloc((size_t)iterations, sizeof(*slot->us));
 	if (!slot->us) {
-		complain(run, "out of memory");
-		spoil(run, 3);
+		note_no_memory(run);
 		return false;
 	}
 	if (kind == BENCH_CALLS) {
@@ -310,7 +330,8 @@ static void finish_row(struct run *run, struct slot *slot, double flag_us)
 		row->ratio = row->us.p50 / own->us.p50;
 }
 
-static void finish_case(struct run *run)
+/* false: nobody wants more. */
+static bool finish_case(struct run *run)
 {
 	struct bench_result *result = run->result;
 	struct bench_floor_row *floor = &result->floors[result->floor_count];
@@ -339,7 +360,10 @@ static void finish_case(struct run *run)
 			rows++;
 		}
 	}
-	run->watcher->rows(run->watcher->context, run->slots[0].row, rows);
+	if (run->watcher->rows(run->watcher->context, run->slots[0].row, rows))
+		return true;
+	note_no_reader(run);
+	return false;
 }
 
 static bool run_case(struct run *run, size_t index)
@@ -349,33 +373,32 @@ static bool run_case(struct run *run, size_t index)
 		    run_rounds(run, index);
 
 	if (fine)
-		finish_case(run);
+		fine = finish_case(run);
 	else
 		run->result->row_count = rows_before;
 	close_slots(run);
 	return fine;
 }
 
-/* The median of a longer exchange of flags; 0 if it failed. */
-static double measure_flag(struct run *run)
+/* The median of a longer exchange of flags. */
+static bool measure_flag(struct run *run, double *us)
 {
 	bool crowded = run->plan->frame.ranks > run->plan->frame.processors;
-	struct bench_case what = {.bytes = 64, .count = 16, .warmups = 20};
+	struct bench_case what = {.bytes = BENCH_LEAST_BYTES, .warmups = 20};
 	struct bench_failure failure;
-	double us = 0;
 	uint32_t n = crowded ? FLAG_LONG / 20 : FLAG_LONG;
+	bool fine;
 
 	run->slot_count = 0;
 	if (!add_slot(run, &run->own, BENCH_FLOOR_FLAG, "flag", (int)n, &what))
-		return 0;
-	if (take_turn(run, &run->slots[0], &what, n, &failure)) {
-		us = bench_times_of(run->slots[0].us, n).p50;
-	} else {
-		complain(run, failure.text);
-		spoil(run, failure.exit_code);
-	}
+		return false;
+	fine = take_turn(run, &run->slots[0], &what, n, &failure);
+	if (fine)
+		*us = bench_times_of(run->slots[0].us, n).p50;
+	else
+		note_failure(run, &failure);
 	close_slots(run);
-	return us;
+	return fine;
 }
 
 /* false if the run is over: this library does not start, or a signal came. */
@@ -386,8 +409,7 @@ static bool start(struct run *run)
 	struct bench_failure failure;
 
 	if (!bench_team_start_own(frame, &run->own, &failure)) {
-		complain(run, failure.text);
-		spoil(run, failure.exit_code);
+		note_failure(run, &failure);
 		return false;
 	}
 	snprintf(result->version, sizeof(result->version), "%s",
@@ -410,7 +432,7 @@ static bool start(struct run *run)
 		memcpy(state->why, failure.text, sizeof(state->why));
 		complain(run, failure.text);
 		if (failure.exit_code > 128) {
-			spoil(run, failure.exit_code);
+			spoil(run, failure.exit_code, failure.text);
 			return false;
 		}
 	}
@@ -428,8 +450,7 @@ static bool allocate(struct run *run)
 	result->floors = calloc(cases + 1, sizeof(*result->floors));
 	if (result->rows && result->floors)
 		return true;
-	complain(run, "out of memory");
-	spoil(run, 3);
+	note_no_memory(run);
 	return false;
 }
 
@@ -444,8 +465,7 @@ static bool try_first(struct run *run)
 	what.warmups = 1;
 	if (take_turn(run, &slot, &what, 0, &failure))
 		return true;
-	complain(run, failure.text);
-	spoil(run, failure.exit_code);
+	note_failure(run, &failure);
 	return false;
 }
 
@@ -453,16 +473,25 @@ static void finish(struct run *run, bool politely)
 {
 	struct bench_failure failure;
 
-	if (!bench_team_end(&run->own, politely, &failure)) {
-		complain(run, failure.text);
-		spoil(run, failure.exit_code);
-	}
+	if (!bench_team_end(&run->own, politely, &failure))
+		note_failure(run, &failure);
 	/* how a peer ends is its own affair */
 	for (int i = 0; i < BENCH_PEER_COUNT; i++) {
 		if (!bench_team_end(&run->peers[i], politely, &failure))
 			complain(run, failure.text);
 	}
 	bench_reap_orphans();
+}
+
+/* The head is written when all subjects are open and the first case is
+ * known. */
+static bool announce(struct run *run)
+{
+	if (run->watcher->started(run->watcher->context, run->plan,
+				  run->result))
+		return true;
+	note_no_reader(run);
+	return false;
 }
 
 void bench_run(const struct bench_plan *plan,
@@ -473,17 +502,12 @@ void bench_run(const struct bench_plan *plan,
 
 	memset(result, 0, sizeof(*result));
 	bench_adopt_orphans();
-	fine = allocate(&run) && start(&run) && try_first(&run);
-	if (fine)
-		result->flag_before_us = measure_flag(&run);
-	if (fine)
-		watcher->started(watcher->context, plan, result);
+	fine = allocate(&run) && start(&run) && try_first(&run) &&
+	       measure_flag(&run, &result->flag_before_us) && announce(&run);
 	for (size_t i = 0; fine && i < plan->case_count; i++)
 		fine = run_case(&run, i);
-	if (fine) {
-		result->flag_after_us = measure_flag(&run);
-		result->complete = true;
-	}
+	fine = fine && measure_flag(&run, &result->flag_after_us);
+	result->complete = fine;
 	finish(&run, fine);
 }
 

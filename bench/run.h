@@ -12,6 +12,10 @@
 #include "bench/stats.h"
 #include "bench/team.h"
 
+/* What the exchange of flags before and after a run says it moves: buffers and
+ * mailbox have room for it, however small the rows are. */
+#define BENCH_LEAST_BYTES 64
+
 struct bench_case {
 	enum oh_collective collective;
 	enum oh_dtype dtype;
@@ -67,11 +71,12 @@ struct bench_result {
 	size_t row_count;
 	struct bench_floor_row *floors;
 	size_t floor_count;
-	double flag_before_us, flag_after_us;
+	double flag_before_us, flag_after_us; /* 0: not measured */
 	struct bench_peer_state peers[BENCH_PEER_COUNT];
 	bool complete; /* all cases were measured */
 	uint64_t wrong; /* of all rows */
 	int exit_code;
+	char why[900]; /* of exit_code, if it is not wrong results */
 };
 
 /* What a run tells while it goes; context is the first argument. */
@@ -79,11 +84,12 @@ struct bench_watcher {
 	void *context;
 	/* Before each turn of a subject; cases counted from 0. */
 	void (*turn)(void *context, size_t index, const char *subject);
-	/* All subjects are open. */
-	void (*started)(void *context, const struct bench_plan *plan,
+	/* All subjects are open. false: nobody wants the result any more. */
+	bool (*started)(void *context, const struct bench_plan *plan,
 			const struct bench_result *result);
-	/* A case is done: its rows, the first is this library's. */
-	void (*rows)(void *context, const struct bench_row *rows, size_t count);
+	/* A case is done: its rows, the first is this library's. false as
+	 * above. */
+	bool (*rows)(void *context, const struct bench_row *rows, size_t count);
 	/* Something is wrong: a sentence. */
 	void (*complain)(void *context, const char *text);
 };

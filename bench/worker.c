@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -231,17 +232,32 @@ static bool one_call(struct worker *worker, struct bench_job *job,
 }
 
 static bool command_is_sound(const struct worker *worker,
-			     const struct bench_command *command)
+			     const struct bench_command *command,
+			     struct bench_reply *reply)
 {
-	return command->iterations <= BENCH_ROUND_MAX && command->count &&
-	       command->collective < OH_COLLECTIVE_COUNT &&
-	       command->dtype < OH_DTYPE_COUNT && command->op < OH_OP_COUNT &&
-	       command->count <= worker->setup.buffer_bytes &&
-	       bench_larger_side(
-		       (enum oh_collective)command->collective,
-		       worker->setup.ranks, (size_t)command->count,
-		       oh_dtype_bytes((enum oh_dtype)command->dtype)) <=
-		       worker->setup.buffer_bytes;
+	uint64_t needs, has = worker->setup.buffer_bytes;
+
+	if (command->iterations > BENCH_ROUND_MAX || !command->count ||
+	    command->collective >= OH_COLLECTIVE_COUNT ||
+	    command->dtype >= OH_DTYPE_COUNT || command->op >= OH_OP_COUNT) {
+		fail(reply, "a command that makes no sense");
+		return false;
+	}
+	/* a count that is larger than the buffer might overflow */
+	needs = command->count > has
+			? command->count
+			: bench_larger_side(
+				  (enum oh_collective)command->collective,
+				  worker->setup.ranks, (size_t)command->count,
+				  oh_dtype_bytes(
+					  (enum oh_dtype)command->dtype));
+	if (needs <= has)
+		return true;
+	fail(reply,
+	     "the command needs buffers of %" PRIu64
+	     " bytes, the setup has %" PRIu64,
+	     needs, has);
+	return false;
 }
 
 static void obey(struct worker *worker, const struct bench_command *command,
@@ -251,10 +267,8 @@ static void obey(struct worker *worker, const struct bench_command *command,
 	struct bench_job job;
 	uint64_t ignored;
 
-	if (!command_is_sound(worker, command)) {
-		fail(reply, "the command is larger than the setup allows");
+	if (!command_is_sound(worker, command, reply))
 		return;
-	}
 	bench_job_open(command, &worker->setup, worker->state, &worker->send,
 		       &worker->recv, &job);
 	if (command->kind == BENCH_CALLS)

@@ -28,6 +28,7 @@ struct show {
 	FILE *text; /* NULL: stdout is for JSON or CSV */
 	bool terminal; /* progress may be shown */
 	bool shown; /* a line of progress stands there */
+	bool files; /* are written even if nobody reads the text */
 	uint64_t begin_ns, last_ns;
 };
 
@@ -78,7 +79,13 @@ static void on_turn(void *context, size_t index, const char *subject)
 		oh_dtype_name(what->dtype), what->bytes, subject);
 }
 
-static void on_started(void *context, const struct bench_plan *plan,
+/* Does anybody see what is measured? */
+static bool is_wanted(const struct show *show)
+{
+	return !show->text || show->files || !ferror(show->text);
+}
+
+static bool on_started(void *context, const struct bench_plan *plan,
 		       const struct bench_result *result)
 {
 	struct show *show = context;
@@ -88,15 +95,17 @@ static void on_started(void *context, const struct bench_plan *plan,
 		bench_text_head(show->text, &show->about, plan, result);
 	if (show->text)
 		fflush(show->text);
+	return is_wanted(show);
 }
 
-static void on_rows(void *context, const struct bench_row *rows, size_t count)
+static bool on_rows(void *context, const struct bench_row *rows, size_t count)
 {
 	struct show *show = context;
 
 	clear_progress(show);
 	if (show->text)
 		bench_text_rows(show->text, show->plan, rows, count);
+	return is_wanted(show);
 }
 
 static void on_complaint(void *context, const char *text)
@@ -182,6 +191,7 @@ static bool make_plan(const struct bench_options *options,
 		return false;
 	for (int i = 0; i < BENCH_PEER_COUNT; i++)
 		frame->fits |= plan->peer[i];
+	frame->buffer_bytes = BENCH_LEAST_BYTES;
 	for (size_t i = 0; i < plan->case_count; i++) {
 		if (plan->cases[i].bytes > frame->buffer_bytes)
 			frame->buffer_bytes = plan->cases[i].bytes;
@@ -227,14 +237,12 @@ static bool write_sink(const struct bench_sink *sink, char *text)
 	return fine;
 }
 
-/* false after a message: something could not be written. */
-static bool write_all(const struct bench_options *options, struct show *show,
-		      const struct bench_result *result)
+/* The table's last line comes last, as it tells how all ended. */
+static void write_all(const struct bench_options *options, struct show *show,
+		      struct bench_result *result)
 {
 	bool fine = true;
 
-	if (show->text)
-		bench_text_tail(show->text, show->plan, result);
 	if (options->json.wanted)
 		fine &= write_sink(
 			&options->json,
@@ -242,7 +250,13 @@ static bool write_all(const struct bench_options *options, struct show *show,
 	if (options->csv.wanted)
 		fine &= write_sink(&options->csv,
 				   bench_csv(show->plan, result));
-	return fine;
+	if (!fine && !result->exit_code) {
+		result->exit_code = EXIT_ENVIRONMENT;
+		snprintf(result->why, sizeof(result->why),
+			 "the output cannot be written");
+	}
+	if (show->text)
+		bench_text_tail(show->text, show->plan, result);
 }
 
 static bool sinks_are_writable(const struct bench_options *options)
@@ -274,11 +288,10 @@ static int run(const struct bench_options *options,
 	}
 	kind->run(plan, &watcher, &result);
 	clear_progress(show);
-	code = result.exit_code;
 	/* after a signal files stay as they were */
-	if (code <= 128 && result.version[0] &&
-	    !write_all(options, show, &result))
-		code = EXIT_ENVIRONMENT;
+	if (result.exit_code <= 128 && result.version[0])
+		write_all(options, show, &result);
+	code = result.exit_code;
 	bench_result_free(&result);
 	return code;
 }
@@ -308,8 +321,9 @@ int command_bench(int argc, char **argv)
 	if (!(options.json.wanted && !options.json.path) &&
 	    !(options.csv.wanted && !options.csv.path))
 		show.text = stdout;
-	/* files are written even if nobody reads the table any more */
-	if (options.json.path || options.csv.path)
+	show.files = options.json.path || options.csv.path;
+	/* the end of the text's reader is not theirs */
+	if (show.files)
 		signal(SIGPIPE, SIG_IGN);
 	if (!bench_interrupt_open())
 		perror("onehop bench: signals");

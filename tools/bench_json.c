@@ -85,11 +85,13 @@ static json_t *json_floors(const struct bench_result *result)
 						(json_int_t)floor->bytes, "us",
 						floor->copy_us));
 	}
-	return json_pack(
-		"{s:{s:f, s:o}, s:o}", "flag_exchange_us", "before",
-		result->flag_before_us, "after",
-		number_or_null(result->complete, result->flag_after_us), "copy",
-		copies);
+	return json_pack("{s:{s:o, s:o}, s:o}", "flag_exchange_us", "before",
+			 number_or_null(result->flag_before_us > 0,
+					result->flag_before_us),
+			 "after",
+			 number_or_null(result->flag_after_us > 0,
+					result->flag_after_us),
+			 "copy", copies);
 }
 
 static json_t *json_us(const struct bench_row *row)

@@ -6,6 +6,7 @@
 #include "tools/bench_write.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 bool bench_reduces(enum oh_collective collective)
 {
@@ -78,6 +79,18 @@ static void head_peers(FILE *out, const struct bench_plan *plan,
 		fprintf(out, "#           peers' ranks are processes\n");
 }
 
+/* What an exchange of flags took, in words. */
+static const char *flag_text(const struct bench_frame *frame, double us,
+			     char *text, size_t room)
+{
+	if (us > 0)
+		snprintf(text, room, "%.2f us%s", us,
+			 bench_distance(frame, us));
+	else
+		snprintf(text, room, "not measured");
+	return text;
+}
+
 static void head_columns(FILE *out, bool peers)
 {
 	fprintf(out, "#%7s %8s %-4s %-4s ", "bytes", "count", "type", "op");
@@ -93,6 +106,7 @@ void bench_text_head(FILE *out, const struct bench_about *about,
 		     const struct bench_result *result)
 {
 	const struct bench_frame *frame = &plan->frame;
+	char flag[48];
 
 	fprintf(out, "# onehop    %s, reductions in %s\n", result->version,
 		result->reducer);
@@ -108,9 +122,8 @@ void bench_text_head(FILE *out, const struct bench_about *about,
 	else
 		fprintf(out, "# check     OFF\n");
 	head_peers(out, plan, result);
-	fprintf(out, "# floor     exchange of flags %.2f us%s\n",
-		result->flag_before_us,
-		bench_distance(frame, result->flag_before_us));
+	fprintf(out, "# floor     exchange of flags %s\n",
+		flag_text(frame, result->flag_before_us, flag, sizeof(flag)));
 	head_columns(out, has_peers(plan));
 }
 
@@ -153,12 +166,39 @@ void bench_text_rows(FILE *out, const struct bench_plan *plan,
 	fflush(out);
 }
 
+static void tail_flags(FILE *out, const struct bench_frame *frame,
+		       const struct bench_result *result)
+{
+	double before = result->flag_before_us, after = result->flag_after_us;
+	bool moved = after > 0 && strcmp(bench_distance(frame, before),
+					 bench_distance(frame, after)) != 0;
+	char a[48], b[48];
+
+	fprintf(out, "# exchange of flags %s before, %s after%s\n",
+		flag_text(frame, before, a, sizeof(a)),
+		flag_text(frame, after, b, sizeof(b)),
+		moved ? ": the machine moved, measure again" : "");
+}
+
+/* The last line and the exit code say the same. */
+static void tail_verdict(FILE *out, const struct bench_plan *plan,
+			 const struct bench_result *result)
+{
+	if (result->wrong)
+		fprintf(out, "# wrong elements: %" PRIu64 " FAILED\n",
+			result->wrong);
+	if (!result->complete || (result->exit_code && !result->wrong))
+		fprintf(out, "# not complete: %.*s\n",
+			(int)strcspn(result->why, "\n"), result->why);
+	else if (!plan->check)
+		fprintf(out, "# wrong elements: not checked\n");
+	else if (!result->wrong)
+		fprintf(out, "# wrong elements: 0 OK\n");
+}
+
 void bench_text_tail(FILE *out, const struct bench_plan *plan,
 		     const struct bench_result *result)
 {
-	const struct bench_frame *frame = &plan->frame;
-	const char *before = bench_distance(frame, result->flag_before_us);
-	const char *after = bench_distance(frame, result->flag_after_us);
 	char flag[32], copy[32];
 
 	if (result->floor_count)
@@ -169,17 +209,7 @@ void bench_text_tail(FILE *out, const struct bench_plan *plan,
 			result->floors[i].bytes,
 			number(result->floors[i].flag_us, flag, sizeof(flag)),
 			number(result->floors[i].copy_us, copy, sizeof(copy)));
-	if (!result->complete) {
-		fprintf(out, "# not complete\n");
-		return;
-	}
-	fprintf(out,
-		"# exchange of flags %.2f us%s before, %.2f us%s after%s\n",
-		result->flag_before_us, before, result->flag_after_us, after,
-		before == after ? "" : ": the machine moved, measure again");
-	if (plan->check)
-		fprintf(out, "# wrong elements: %" PRIu64 " %s\n",
-			result->wrong, result->wrong ? "FAILED" : "OK");
-	else
-		fprintf(out, "# wrong elements: not checked\n");
+	if (result->flag_before_us > 0)
+		tail_flags(out, &plan->frame, result);
+	tail_verdict(out, plan, result);
 }

@@ -3,9 +3,11 @@
  * The command's main: finds the row of the subcommand and runs it. An unknown
  * name is answered with the nearest one.
  */
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "onehop/onehop.h"
 #include "tools/command.h"
@@ -124,10 +126,25 @@ static int dispatch(int argc, char **argv)
 	return command ? command->run(argc - 1, argv + 1) : unknown(argv[1]);
 }
 
+/* 0 to 2 must be open, or a pipe or a socket would take their
+ * places. Writing to one that was not stays an error. */
+static void open_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
-	int code = dispatch(argc, argv);
+	int code;
 
+	open_standard();
+	code = dispatch(argc, argv);
 	if (fflush(stdout) || ferror(stdout)) {
 		perror("onehop: writing to stdout failed");
 		return code ? code : EXIT_ENVIRONMENT;

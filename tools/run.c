@@ -455,19 +455,6 @@ static int run_to_end(struct run *run)
 	return run->code;
 }
 
-/* 0 to 2 must be open, or a pipe would take their places. Writing to one that
- * was not stays an error. */
-static void open_standard(void)
-{
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDONLY);
-	while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0)
-		close(fd);
-}
-
 /* Takes the signals that end this process, but not one that the caller wants
  * ignored (nohup). SIGPIPE is blocked so that a write gives EPIPE. */
 static bool take_signals(struct run *run)
@@ -529,7 +516,6 @@ int command_run(int argc, char **argv)
 
 	if (code)
 		return code < 0 ? EXIT_FINE : code;
-	open_standard();
 	if (!make_id(&run))
 		return EXIT_ENVIRONMENT;
 	choose_processors(&run);

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# `onehop bench`: small rows run, the table's last line agrees with the exit
+# code, and flags are taken as getopt and nccl-tests' users write them.
+. "$(dirname "$0")/../tap.sh"
+
+bench=("$BUILD/onehop" bench --no-pin)
+
+# measures ARGUMENT...: must end with 0, and say so
+measures()
+{
+	timeout 60 "${bench[@]}" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
+	is $? 0 "bench $*: exit code 0"
+	is "$(tail -n 1 "$scratch/out")" "# wrong elements: 0 OK" \
+		"bench $*: the last line says so"
+	[[ ! -s $scratch/err ]] || note "$(cat "$scratch/err")"
+}
+
+# 4 bytes are less than what the exchange of flags is said to move, and so
+# are the 60 that 3 ranks make of 64
+measures --ranks 2 --sizes 4 -n 5
+measures --ranks 3 --sizes 64 -n 5 --collective all_gather
+measures --ranks 2 --sizes 1 -d u8 -n 1 --alloc comm --out-of-place
+measures --ranks 1 --sizes 8 -n 5
+
+# A rank that dies
+"${bench[@]}" --ranks 2 --sizes 64,128 -n 1000000 >"$scratch/out" 2>"$scratch/err" &
+pid=$!
+for ((i = 0; i < 300; i++)); do
+	grep -q '^# *bytes' "$scratch/out" && break
+	sleep 0.1
+done
+pgrep -P "$pid" | tail -n 1 | xargs kill -KILL
+wait "$pid"
+is $? 1 "a rank is killed: exit code 1"
+last=$(tail -n 1 "$scratch/out")
+[[ $last == "# not complete: onehop rank "* ]]
+ok $? "the last line says that and why ($last)"
+has "$(cat "$scratch/out")" "after"$'\n'"# not complete" "a line before it"
+is "$(grep -c "0.00 us" "$scratch/out")" 0 "nothing that was not measured has a number"
+has "$(cat "$scratch/out")" "not measured after" "it is said to be not measured"
+
+# Nobody reads, or nothing can be written
+endless=("${bench[@]}" --ranks 2 -b 64 -e 64K -i 64 -n 50000)
+MARK=$scratch timeout 60 "${endless[@]}" 2>"$scratch/err" | head -n 3 >"$scratch/out"
+is "${PIPESTATUS[0]}" 141 "the reader has gone: 128 + SIGPIPE"
+is "$(cat "$scratch/err")" "" "without a word"
+for ((i = 0; i < 100; i++)); do
+	left=$(grep -lzsxF "MARK=$scratch" /proc/[0-9]*/environ)
+	[[ -n $left ]] || break
+	sleep 0.1
+done
+is "$left" "" "and without a rank that is left behind"
+(
+	trap '' PIPE
+	timeout 60 "${endless[@]}" 2>"$scratch/err"
+	echo $? >"$scratch/code"
+) | head -n 3 >"$scratch/out"
+is "$(cat "$scratch/code")" 3 "the same with SIGPIPE ignored: exit code 3, at once"
+has "$(cat "$scratch/err")" "writing to stdout failed" "and a word about it"
+timeout 60 "${endless[@]}" >/dev/full 2>"$scratch/err"
+is $? 3 "stdout is full: exit code 3, at once"
+timeout 60 "${endless[@]}" >&- 2>"$scratch/err"
+is $? 3 "stdout is closed: exit code 3, at once"
+has "$(cat "$scratch/err")" "writing to stdout failed" "and a word about it"
+"${bench[@]}" --ranks 2 --sizes 64 -n 5 --csv /dev/full >"$scratch/out" 2>"$scratch/err"
+is $? 3 "the file is full: exit code 3"
+is "$(tail -n 1 "$scratch/out")" "# not complete: the output cannot be written" \
+	"the last line says so"
+# who takes a locale over may print numbers with a comma
+is "$(grep -rlwE 'setlocale|newlocale|uselocale' "$SOURCE"/{src,tools,bench})" "" \
+	"no locale is taken over: numbers have points"
+done_testing
