@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/bench_absent.h"
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum arity {
@@ -394,8 +396,9 @@ static const struct flag flags[] = {
 	 VALUE,
 	 "any|comm",
 	 "any or comm",
-	 "any: malloc's memory (default); comm: oh_comm_alloc's; peers always "
-	 "have malloc's",
+	 "any: malloc's memory (default); comm: buffers of oh_comm_alloc, "
+	 "which large calls use where they are (path direct); small ones are "
+	 "staged; peers always have malloc's",
 	 set_alloc},
 	{{"--peer"},
 	 VALUE,
@@ -440,18 +443,51 @@ static const struct flag *find_flag(const char *word, const char **value)
 	return NULL;
 }
 
-static bool refuse(const char *word, const char *value, const char *takes)
+/* "-n10": a short name with its value attached, as getopt takes it. */
+static const struct flag *find_attached(const char *word, const char **value)
+{
+	const char name[] = {word[0], word[0] ? word[1] : '\0', '\0'};
+	const struct flag *flag;
+
+	if (name[0] != '-' || !name[1] || name[1] == '-' || !word[2])
+		return NULL;
+	flag = find_flag(name, value);
+	if (!flag || flag->arity == NOTHING)
+		return NULL;
+	*value = word + 2;
+	return flag;
+}
+
+static bool refuse(const char *word, int length, const char *value,
+		   const char *takes)
 {
 	if (value)
 		fprintf(stderr,
 			"onehop bench: %.*s: '%s' is none of what it "
 			"takes: %s\n",
-			(int)strcspn(word, "="), word, value, takes);
+			length, word, value, takes);
 	else
 		fprintf(stderr,
 			"onehop bench: %s: a value is missing; it "
 			"takes %s\n",
 			word, takes);
+	return false;
+}
+
+static bool refuse_unknown(const char *word)
+{
+	const char *advice = bench_absent_advice(word);
+
+	if (advice)
+		fprintf(stderr,
+			"onehop bench: '%s' is a flag of nccl-tests only: "
+			"%s\n",
+			word, advice);
+	else
+		fprintf(stderr,
+			"onehop bench: '%s' is not known; `onehop bench "
+			"--help` lists the flags\n",
+			word);
 	return false;
 }
 
@@ -461,14 +497,14 @@ static bool take(int argc, char **argv, int *at, struct bench_options *options)
 	const char *word = argv[*at], *value = NULL;
 	const struct flag *flag = find_flag(word, &value);
 	const char *next = *at + 1 < argc ? argv[*at + 1] : NULL;
+	int length = (int)strcspn(word, "="); /* of its name */
 
 	if (!flag) {
-		fprintf(stderr,
-			"onehop bench: '%s' is not known; `onehop bench "
-			"--help` lists the flags\n",
-			word);
-		return false;
+		flag = find_attached(word, &value);
+		length = 2;
 	}
+	if (!flag)
+		return refuse_unknown(word);
 	if (flag->arity == NOTHING && value) {
 		fprintf(stderr, "onehop bench: %s: a flag without a value\n",
 			word);
@@ -481,9 +517,9 @@ static bool take(int argc, char **argv, int *at, struct bench_options *options)
 		++*at;
 	}
 	if (flag->arity == VALUE && !value)
-		return refuse(word, NULL, flag->takes);
+		return refuse(word, length, NULL, flag->takes);
 	if (!flag->set(options, value))
-		return refuse(word, value, flag->takes);
+		return refuse(word, length, value, flag->takes);
 	return true;
 }
 

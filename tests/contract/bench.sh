@@ -23,6 +23,31 @@ measures --ranks 3 --sizes 64 -n 5 --collective all_gather
 measures --ranks 2 --sizes 1 -d u8 -n 1 --alloc comm --out-of-place
 measures --ranks 1 --sizes 8 -n 5
 
+# Values attached, as `onehop run -n4` takes them
+measures --ranks=2 -b4K -e4K -n10 -w0 -c1 -dbf16 -omax "-J$scratch/json"
+is "$(tail -n +2 "$scratch/out" | awk '$1 == 4096 { print $3, $4; exit }')" \
+	"bf16 max" "attached values are taken"
+[[ -s $scratch/json ]]
+ok $? "-JFILE is written"
+while read -r argument message; do
+	timeout 60 "${bench[@]}" "$argument" >"$scratch/out" 2>"$scratch/err"
+	is $? 2 "bench $argument: exit code 2"
+	has "$(cat "$scratch/err")" "$message" "bench $argument: $message"
+done <<'END'
+-nx -n: 'x' is none of what it takes
+-n0 -n: '0' is none of what it takes
+-n= -n: '' is none of what it takes
+-e4X -e: '4X' is none of what it takes
+-h5 '-h5' is not known
+-n -n: a value is missing
+-g '-g' is a flag of nccl-tests only: use --ranks N
+-g8 '-g8' is a flag of nccl-tests only: use --ranks N
+--ngpus=8 '--ngpus=8' is a flag of nccl-tests only: use --ranks N
+-t2 use --ranks N, and --threads for threads
+--blocking not needed here
+--nothing '--nothing' is not known
+END
+
 # A rank that dies
 "${bench[@]}" --ranks 2 --sizes 64,128 -n 1000000 >"$scratch/out" 2>"$scratch/err" &
 pid=$!

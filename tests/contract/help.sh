@@ -55,6 +55,19 @@ is "$(sed -nE '/^# SUBCOMMANDS/,/^# OPTIONS/s/^\*([a-z]+)\*.*/\1/p' \
 is "$(completed onehop '' | grep -v '^-')" "$subcommands" \
 	"the completion has the subcommands"
 
+# flags of nccl-tests that the benchmark has not
+is "$(sed -n '/^# FLAGS OF NCCL-TESTS/,/^# COLUMNS/p' "$SOURCE/man/onehop-bench.1.scd" |
+	grep '^[- ] ' | grep -oE '\*--?[a-zA-Z_]+\*' | tr -d '*' | sort)" \
+	"$(sed -n '/} absent/,/^};/p' "$SOURCE/tools/bench_absent.c" |
+		grep -oE '"--?[a-zA-Z_]+"' | tr -d '"' | sort)" \
+	"onehop-bench(1) has nccl-tests' flags that are absent"
+output=$(sed -n '/} absent/,/^};/p' "$SOURCE/tools/bench_absent.c" |
+	grep -oE '"--?[a-zA-Z_]+"' | tr -d '"' | while read -r flag; do
+	"$onehop" bench "$flag" 2>&1 </dev/null | grep -qF "'$flag' is a flag of nccl-tests only: " ||
+		echo "$flag"
+done)
+is "$output" "" "onehop bench has an answer to each"
+
 settings=$(grep -oE '"ONEHOP_[A-Z_]+"' "$SOURCE/src/base/settings.def" | tr -d '"' | sort)
 is "$(grep -E '^\*ONEHOP_' "$SOURCE/man/onehop.1.scd" |
 	grep -oE 'ONEHOP_[A-Z_]+' | sort)" "$settings" \
