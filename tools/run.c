@@ -304,21 +304,45 @@ static void start_rank(struct run *run, int rank)
 	end_all(run, EXIT_ENVIRONMENT, SIGTERM);
 }
 
+/* Who has ended may be why another one fails: " (rank 1 had ended with 0
+ * before)". While nobody has failed, all that have ended did so with 0. */
+static void tell_ended(const struct run *run, int rank, char *text, size_t room)
+{
+	char list[64] = "";
+	size_t used = 0;
+	int count = 0;
+
+	*text = '\0';
+	for (int i = 0; i < run->started; i++) {
+		if (i == rank || !run->ranks[i].ended)
+			continue;
+		used += (size_t)snprintf(list + used, sizeof(list) - used,
+					 " %d", i);
+		count++;
+	}
+	if (count)
+		snprintf(text, room, " (rank%s%s had ended with 0 before)",
+			 count > 1 ? "s" : "", list);
+}
+
 static void note_failure(struct run *run, int rank, const siginfo_t *info)
 {
 	int code = info->si_status;
+	const char *others = run->running ? ", ending the others" : "";
+	char ended[128];
+
+	tell_ended(run, rank, ended, sizeof(ended));
 
 	if (info->si_code == CLD_EXITED) {
 		relay_say(&run->relay,
-			  "onehop run: rank %d exited with code %d%s", rank,
-			  code, run->running ? ", ending the others" : "");
+			  "onehop run: rank %d exited with code %d%s%s", rank,
+			  code, others, ended);
 	} else {
 		const char *name = sigabbrev_np(code);
 
 		relay_say(&run->relay,
-			  "onehop run: rank %d died by signal %d (SIG%s)%s",
-			  rank, code, name ? name : "?",
-			  run->running ? ", ending the others" : "");
+			  "onehop run: rank %d died by signal %d (SIG%s)%s%s",
+			  rank, code, name ? name : "?", others, ended);
 		code += EXIT_SIGNAL;
 	}
 	end_all(run, code, SIGTERM);

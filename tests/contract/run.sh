@@ -124,6 +124,18 @@ exec 7>&-
 "${run[@]}" -n 3 -- sh -c 'exit $((ONEHOP_RANK == 1 ? 42 : 0))' 2>"$scratch/err"
 is $? 42 "a rank's exit code is passed on"
 has "$(cat "$scratch/err")" "rank 1 exited with code 42" "the rank is named"
+"${run[@]}" -n 3 -- sh -c '
+	[ $ONEHOP_RANK = 1 ] && exit 0
+	[ $ONEHOP_RANK = 2 ] && sleep 1 && exit 1
+	exec sleep 60' 2>"$scratch/err"
+is $? 1 "a rank fails after another one has ended with 0"
+has "$(cat "$scratch/err")" \
+	"rank 2 exited with code 1, ending the others (rank 1 had ended with 0 before)" \
+	"which is named too"
+"${run[@]}" -n 3 -- sh -c '[ $ONEHOP_RANK != 2 ] || { sleep 1; kill -KILL $$; }' 2>"$scratch/err"
+has "$(cat "$scratch/err")" \
+	"rank 2 died by signal 9 (SIGKILL) (ranks 0 1 had ended with 0 before)" \
+	"all that had ended are named"
 "${run[@]}" -n 2 -- sh -c 'kill -SEGV $$' 2>"$scratch/err"
 is $? 139 "a rank that died by SIGSEGV: 128 + 11"
 has "$(cat "$scratch/err")" "died by signal 11 (SIGSEGV)" "the signal is named"
