@@ -12,7 +12,7 @@ enum exit_code {
 	EXIT_PROBLEM = 1, /* a problem was found */
 	EXIT_USAGE = 2, /* usage or bad input */
 	EXIT_ENVIRONMENT = 3, /* the environment is unusable */
-	EXIT_NOTHING = 77, /* nothing to do here */
+	EXIT_NOTHING = 77, /* nothing to do here; reserved */
 	EXIT_DEADLINE = 124,
 };
 

@@ -12,10 +12,15 @@
 #include "onehop/onehop.h"
 #include "tools/command.h"
 
+static int run_help(int argc, char **argv);
+static int run_version(int argc, char **argv);
+
 static const struct command commands[] = {
 	{"bench", "time the collectives on this machine", command_bench},
 	{"env", "show the settings in the environment", command_env},
 	{"run", "start a program on several ranks of this host", command_run},
+	{"help", "list the subcommands, or tell about one", run_help},
+	{"version", "print the version", run_version},
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
@@ -25,8 +30,7 @@ static void print_help(FILE *file)
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(file, "  %-12s%s\n", commands[i].name,
 			commands[i].summary);
-	fprintf(file, "  %-12s%s\n\n", "help", "tell about a subcommand");
-	fprintf(file, "  %-12s%s\n", "-h, --help", "print this text");
+	fprintf(file, "\n  %-12s%s\n", "-h, --help", "print this text");
 	fprintf(file, "  %-12s%s\n", "--version", "print the version");
 	fprintf(file, "\nSee also: onehop help SUBCOMMAND, man onehop.\n");
 }
@@ -91,6 +95,29 @@ static int unknown(const char *name)
 	return EXIT_USAGE;
 }
 
+static bool is_help(const char *word)
+{
+	return !strcmp(word, "-h") || !strcmp(word, "--help");
+}
+
+static int unexpected(const char *command, const char *word)
+{
+	fprintf(stderr, "onehop %s: '%s' is not expected\n", command, word);
+	return EXIT_USAGE;
+}
+
+static int run_version(int argc, char **argv)
+{
+	if (argc > 1 && is_help(argv[1])) {
+		printf("usage: onehop version\n\nPrints the version.\n");
+		return EXIT_FINE;
+	}
+	if (argc > 1)
+		return unexpected("version", argv[1]);
+	printf("onehop %s\n", oh_version());
+	return EXIT_FINE;
+}
+
 static int run_help(int argc, char **argv)
 {
 	const struct command *command;
@@ -98,6 +125,13 @@ static int run_help(int argc, char **argv)
 
 	if (argc < 2) {
 		print_help(stdout);
+		return EXIT_FINE;
+	}
+	if (argc > 2)
+		return unexpected("help", argv[2]);
+	if (is_help(argv[1])) {
+		printf("usage: onehop help [SUBCOMMAND]\n\n"
+		       "Lists the subcommands, or tells about one.\n");
 		return EXIT_FINE;
 	}
 	command = find(argv[1]);
@@ -114,14 +148,10 @@ static int dispatch(int argc, char **argv)
 		print_help(stderr);
 		return EXIT_USAGE;
 	}
-	if (!strcmp(argv[1], "help"))
-		return run_help(argc - 1, argv + 1);
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+	if (is_help(argv[1]))
 		return run_help(1, argv);
-	if (!strcmp(argv[1], "--version")) {
-		printf("onehop %s\n", oh_version());
-		return EXIT_FINE;
-	}
+	if (!strcmp(argv[1], "--version"))
+		return run_version(1, argv);
 	command = find(argv[1]);
 	return command ? command->run(argc - 1, argv + 1) : unknown(argv[1]);
 }

@@ -27,6 +27,9 @@ runs 0 stdout --help
 runs 0 stdout -h
 runs 0 stdout help
 runs 0 stdout --version
+runs 0 stdout version
+runs 0 stdout help help
+runs 0 stdout help version
 runs 0 stdout help run
 runs 0 stdout help env
 runs 0 stdout help bench
@@ -35,6 +38,8 @@ runs 0 stdout env --json
 runs 2 stderr
 runs 2 stderr nothing
 runs 2 stderr help nothing
+runs 2 stderr help run nothing
+runs 2 stderr version nothing
 runs 2 stderr --nothing
 runs 2 stderr env --nothing
 runs 2 stderr env nothing
@@ -55,10 +60,17 @@ has "$(cat "$scratch/stderr")" "did you mean 'bench'" "a near miss is answered"
 "$BUILD/onehop" zebra 2>"$scratch/stderr"
 is "$(grep -c 'did you mean' "$scratch/stderr")" 0 "a far one is not"
 
+is "$("$BUILD/onehop" version)" "$("$BUILD/onehop" --version)" \
+	"version is --version"
+
 for arguments in --help --version env; do
 	# shellcheck disable=SC2086
 	"$BUILD/onehop" $arguments >/dev/full 2>"$scratch/stderr"
 	is $? 3 "onehop $arguments to a full device: exit code 3"
+	has "$(cat "$scratch/stderr")" "writing to stdout failed" "and says so"
+	# shellcheck disable=SC2086
+	"$BUILD/onehop" $arguments >&- 2>"$scratch/stderr"
+	is $? 3 "onehop $arguments with stdout closed: exit code 3"
 	has "$(cat "$scratch/stderr")" "writing to stdout failed" "and says so"
 done
 done_testing

@@ -41,7 +41,7 @@ for sub in bench env run; do
 	has "$flags" --help "onehop $sub --help lists flags"
 	is "$(page_flags "onehop-$sub.1.scd")" "$flags" \
 		"onehop-$sub(1) has the flags of --help"
-	is "$(completed onehop "$sub" - | grep '^-')" "$flags" \
+	is "$(completed onehop "$sub" - | grep '^-' | grep -vx -e --)" "$flags" \
 		"the completion of onehop $sub has the flags of --help"
 	is "$("$onehop" help "$sub")" "$("$onehop" "$sub" --help)" \
 		"onehop help $sub is onehop $sub --help"
@@ -101,6 +101,42 @@ if command -v jq >/dev/null; then
 else
 	skip "onehop(1) has the choices" "jq is not installed"
 fi
+
+# The completion, word by word. _onehop_program is a function, until a word of
+# the shell: neither can be run.
+mkdir "$scratch/here"
+touch "$scratch/here/onehop-file.json"
+cd "$scratch/here" || exit 1
+while IFS='|' read -r line expected; do
+	read -ra words <<<"$line"
+	[[ $line != *' ' ]] || words+=('')
+	is "$(completed "${words[@]}" | xargs)" "$expected" "completes '$line'"
+done <<'END'
+onehop ver|version
+onehop help he|help
+onehop bench --peer openmpi,m|openmpi,mpich
+onehop bench --collective all_reduce,b|all_reduce,broadcast
+onehop bench --collective all_reduce,all_|all_reduce,all_gather all_reduce,all_reduce
+onehop bench -d f32,u6|f32,u64
+onehop bench -o min,ma|min,max
+onehop bench --json |onehop-file.json
+onehop bench -J onehop|onehop-file.json
+onehop bench --csv |onehop-file.json
+onehop bench --csv --js|--json
+onehop bench --json = one|onehop-file.json
+onehop bench --op = mi|min
+onehop bench -n |
+onehop run |-- --cpu-bind --help --no-prefix --timeout -h -n
+onehop run -n 2 |-- --cpu-bind --help --no-prefix --timeout -h -n
+onehop run -n 2 one|onehop-file.json
+onehop run -n 2 -- _onehop_pro|
+onehop run -n 2 -- unti|
+onehop run --timeout = 5 -- unti|
+onehop run -n 2 -- onehop-f|
+onehop run -n 2 -- ./one|./onehop-file.json
+END
+is "$(completed onehop run -n 2 -- mktem)" mktemp "completes a program"
+cd "$SOURCE" || exit 1
 
 header=$SOURCE/include/onehop/onehop.h
 functions=$(grep -oE '^\s+oh_\w+;' "$SOURCE/src/libonehop.map" | tr -d ';\t ' | sort)
