@@ -29,12 +29,14 @@ install: all
 	@meson configure build --prefix '$(PREFIX)'
 	@meson install -C build
 	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+	@if [ -z '$(DESTDIR)' ]; then scripts/show_paths.sh build; fi
 
 clean:
 	rm -rf build build-*
 
 help:
-	@echo 'make             build build/onehop and build/libonehop.so'
+	@echo 'make             build build/onehop and build/libonehop.so; installs nothing:'
+	@echo '                 if packages are missing, it prints the apt line for them'
 	@echo 'make demo        install what the build needs (apt), build, time this machine'
 	@echo 'make check       install what the tests need (apt), build, test'
 	@echo 'make check-all   the same with valgrind, MemorySanitizer, aarch64, coverage'

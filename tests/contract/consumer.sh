@@ -48,6 +48,33 @@ passes "the example compiles without a warning" \
 	"${CC:-gcc}" -Wall -Wextra -Werror -o "$scratch/example" \
 	"$scratch/example.c" "${flags[@]}"
 
+# What a prefix of one's own needs to be set, as `make install` says it; the
+# build's prefix is /usr/local unless somebody chose another.
+made=$scratch/made
+mkdir -p "$made/meson-private"
+with_prefix()
+{
+	sed "s|^prefix=.*|prefix=$1|" "$BUILD/meson-private/onehop.pc" \
+		>"$made/meson-private/onehop.pc"
+	"$SOURCE/scripts/show_paths.sh" "$made"
+}
+for prefix in /usr /usr/local; do
+	is "$(with_prefix "$prefix")" "" "$prefix: nothing is to be set"
+done
+mkdir -p "$scratch/own prefix"
+mv "$root/$(sed -n 's/^prefix=//p' "$BUILD/meson-private/onehop.pc")"/* "$scratch/own prefix"
+with_prefix "$scratch/own prefix" >"$scratch/lines"
+note "$(cat "$scratch/lines")"
+(
+	unset PKG_CONFIG_PATH LD_LIBRARY_PATH
+	eval "$(grep export "$scratch/lines")"
+	[[ $(command -v onehop) == "$scratch/own prefix/bin/onehop" ]] &&
+		[[ -e $LD_LIBRARY_PATH/libonehop.so.0 ]] &&
+		[[ -e $PKG_CONFIG_PATH/onehop.pc ]]
+)
+ok $? "another one: the lines lead to what was installed"
+root="$scratch/own prefix"
+
 export LD_LIBRARY_PATH
 LD_LIBRARY_PATH=$(dirname "$(find_one /libonehop.so)")
 output=$("$(find_one /bin/onehop)" run -n 2 --timeout 60 -- "$scratch/example" 2>&1)
