@@ -10,7 +10,7 @@ shown=$("$onehop" env)
 is $? 0 "onehop env ends with 0"
 for name in $(grep -rhoE --include='*.[ch]' --include='*.def' \
 	'"ONEHOP_[A-Z_]+"' "$SOURCE/src" "$SOURCE/tools" |
-	tr -d '"' | sort -u); do
+	tr -d '"' | grep -v '^ONEHOP_TEST_' | sort -u); do
 	has "$shown" "$name" "onehop env shows $name"
 done
 
@@ -74,6 +74,8 @@ ok $? "control characters are not passed to the terminal"
 output=$(ONEHOP_SLOTBYTES=4 "$onehop" env 2>&1 >/dev/null)
 is $? 0 "a variable that is no setting is no error"
 has "$output" "ONEHOP_SLOTBYTES is not a setting" "it is named on stderr"
+is "$(ONEHOP_TEST_SEED=1 "$onehop" env 2>&1 >/dev/null)" "" \
+	"the tests' own variables are not"
 
 if command -v jq >/dev/null; then
 	output=$(ONEHOP_SLOT_BYTES=1 ONEHOP_X=$'a\nb' ONEHOP_LOG=$'\xff' "$onehop" env --json 2>/dev/null)
