@@ -78,11 +78,9 @@ LONGER = [
           environment=QUICK, slower=10),
     Build('build-coverage', 'coverage', ['base', 'command', 'cpu'],
           ['-Dbuildtype=debug', '-Db_ndebug=false', '-Db_coverage=true',
-           '-Dman=disabled'],
-          tools=('gcovr',), environment=QUICK, slower=2,
-          after=['gcovr', '--root', '.', '--filter', 'src/', '--filter',
-                 'tools/', '--object-directory', 'build-coverage',
-                 'build-coverage']),
+           '-Dc_args=-fprofile-update=atomic', '-Dman=disabled'],
+          tools=('gcov',), environment=QUICK, slower=2,
+          after=['scripts/coverage.py', 'build-coverage']),
 ]
 
 
@@ -241,6 +239,9 @@ def configure(build, environment):
 
 
 def run_tests(build, environment, suites):
+    for counts in glob.glob(os.path.join(ROOT, build.directory, '**',
+                                         '*.gcda'), recursive=True):
+        os.unlink(counts)
     # with a wrapper its name comes into the log's
     pattern = os.path.join(ROOT, build.directory, 'meson-logs',
                            'testlog*.json')

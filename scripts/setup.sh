@@ -16,8 +16,7 @@ build=(gcc libc6-dev make meson ninja-build pkg-config libjansson-dev
 check=(binutils g++ clang clang-format-14 libclang-rt-14-dev llvm python3 jq
 	procps openmpi-bin libopenmpi-dev mpich libmpich-dev spin shellcheck
 	universal-ctags)
-check_all=(valgrind gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
-	gcovr)
+check_all=(valgrind gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 
 say()
 {
