@@ -323,6 +323,8 @@ int command_bench(int argc, char **argv)
 		show.text = stdout;
 	show.files = options.json.path || options.csv.path;
 	/* the end of the text's reader is not theirs */
+	/* beyond a limit of file sizes an error, not the end */
+	signal(SIGXFSZ, SIG_IGN);
 	if (show.files)
 		signal(SIGPIPE, SIG_IGN);
 	if (!bench_interrupt_open())

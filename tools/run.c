@@ -441,7 +441,7 @@ static void wait_and_serve(struct run *run)
 	polls[0].fd = run->signals;
 	polls[0].events = POLLIN;
 	relay_prepare(&run->relay, polls + 1);
-	ready = poll(polls, 1 + RELAY_POLLS,
+	ready = poll(polls, 1 + relay_polls(&run->relay),
 		     until == NEVER ? -1 : oh__ms_until(until));
 	if (ready > 0) {
 		if (polls[0].revents)

@@ -16,11 +16,24 @@
  * many reads has left its rank's process group and is not waited for. */
 #define MOST_LAST_READS 64
 
+/* A terminal can be written for a few bytes and block for more: its own open
+ * file, as a flag would be seen by all who share this one. */
+static int open_sink(int fd)
+{
+	char path[32];
+	int own = -1;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (isatty(fd))
+		own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return own >= 0 ? own : fd;
+}
+
 void relay_init(struct relay *relay)
 {
 	memset(relay, 0, sizeof(*relay));
-	relay->sinks[RELAY_STDOUT].fd = STDOUT_FILENO;
-	relay->sinks[RELAY_STDERR].fd = STDERR_FILENO;
+	relay->sinks[RELAY_STDOUT].fd = open_sink(STDOUT_FILENO);
+	relay->sinks[RELAY_STDERR].fd = open_sink(STDERR_FILENO);
 }
 
 void relay_free(struct relay *relay)
@@ -183,6 +196,11 @@ void relay_prepare(const struct relay *relay, struct pollfd *polls)
 		polls[RELAY_SINKS + i].fd = wanted ? stream->fd : -1;
 		polls[RELAY_SINKS + i].events = POLLIN;
 	}
+}
+
+nfds_t relay_polls(const struct relay *relay)
+{
+	return (nfds_t)(RELAY_SINKS + relay->count);
 }
 
 void relay_serve(struct relay *relay, const struct pollfd *polls)

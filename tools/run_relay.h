@@ -59,6 +59,8 @@ void relay_free(struct relay *relay);
 int relay_add(struct relay *relay, int rank, enum relay_which which);
 
 /* Fills RELAY_POLLS entries, with fd -1 where nothing is to be waited for. */
+/* How many of them count: more than may be open is an error of poll. */
+nfds_t relay_polls(const struct relay *relay);
 void relay_prepare(const struct relay *relay, struct pollfd *polls);
 /* Does what these entries, after poll, allow. */
 void relay_serve(struct relay *relay, const struct pollfd *polls);

@@ -13,6 +13,11 @@
  * oh_comm_explain may be called from any thread at any time before
  * oh_comm_destroy.
  *
+ * fork: a child has no part in its parent's communicators. Calls on them are
+ * OH_ERR_INVALID there; oh_comm_destroy frees the child's copy and is not
+ * noticed by the other ranks. Threads: a call may need 32 KiB of stack, and is
+ * no cancellation point.
+ *
  * Errors: every function that can fail returns an enum oh_status and sets its
  * out-parameters only on OH_OK. oh_last_error tells what was seen.
  *
@@ -183,8 +188,10 @@ struct oh_comm_options {
 
 /*
  * Makes a communicator; all ranks call it. Blocks until all have come or the
- * rendezvous deadline has passed. It succeeds on all ranks or fails on all
- * with the same status. NULL options: all from the environment.
+ * rendezvous deadline has passed. Once the ranks have met it succeeds on all or
+ * fails on all with the same status; a rank that fails before (its limits, its
+ * settings) is one that never comes to the others. NULL options: all from the
+ * environment.
  *
  * Memory: for each rank a segment of about twice ONEHOP_SLOT_BYTES (4M),
  * touched as it is used, and address space of ONEHOP_HEAP_BYTES (16G) for

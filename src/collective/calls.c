@@ -133,6 +133,7 @@ enum oh_status oh__run_rounds(struct oh_comm *comm, const struct oh__row *row,
 		.stores = (enum oh__stores)row->stores,
 	};
 
+	comm->mailbox.start_ns = 0;
 	for (size_t at = 0; at < bytes; at += round.bytes) {
 		enum oh_status status;
 
@@ -178,10 +179,10 @@ static enum oh_status run_planned(struct oh_comm *comm,
 
 static enum oh_status run(struct oh_comm *comm, const struct oh__call *call)
 {
-	enum oh_status status;
+	enum oh_status status = oh__comm_check(comm);
 
-	if (!comm)
-		return OH__FAIL(OH_ERR_INVALID, "comm is NULL");
+	if (status)
+		return status;
 	status = check_enums(comm, call);
 	if (status || !call->count)
 		return status ? status : check_failure(comm);

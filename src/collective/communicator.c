@@ -6,8 +6,10 @@
  */
 #include "collective/communicator.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -213,7 +215,42 @@ static void dissolve(struct oh_comm *comm)
 	oh__heap_destroy(&comm->heap);
 	oh__mailbox_destroy(&comm->mailbox);
 	oh__life_close(&comm->life);
+	if (comm->in_owner)
+		munmap(comm->in_owner, sizeof(*comm->in_owner));
 	free(comm);
+}
+
+/* A child of fork must not speak for its parent's rank. */
+static enum oh_status mark_owner(struct oh_comm *comm)
+{
+	size_t bytes = sizeof(*comm->in_owner);
+	void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED)
+		return OH__FAIL_CALL(OH_ERR_NO_MEMORY, "mmap", errno,
+				     "no memory for a communicator (see ulimit "
+				     "-v)");
+	comm->in_owner = page;
+	*comm->in_owner = 1;
+	if (madvise(page, bytes, MADV_WIPEONFORK) < 0)
+		oh__log(OH_LOG_INFO,
+			"madvise(MADV_WIPEONFORK) errno %d, a "
+			"forked child is not told apart",
+			errno);
+	return OH_OK;
+}
+
+enum oh_status oh__comm_check(const struct oh_comm *comm)
+{
+	if (!comm)
+		return OH__FAIL(OH_ERR_INVALID, "comm is NULL");
+	if (!*comm->in_owner)
+		return OH__FAIL(OH_ERR_INVALID,
+				"the communicator belongs to the process that "
+				"this one was forked from: make one after the "
+				"fork");
+	return OH_OK;
 }
 
 static enum oh_status build(struct oh_comm *comm, const struct recipe *recipe)
@@ -232,6 +269,8 @@ static enum oh_status build(struct oh_comm *comm, const struct recipe *recipe)
 	enum oh_status status;
 
 	status = pick_reducer(recipe, &comm->cpu.reducer);
+	if (!status)
+		status = mark_owner(comm);
 	if (!status)
 		status = oh__life_create(&comm->life);
 	if (status)
@@ -288,14 +327,18 @@ void oh_comm_destroy(struct oh_comm *comm)
 {
 	if (!comm)
 		return;
-	oh__mailbox_leave(&comm->mailbox);
+	/* a forked child frees its copy and says nothing for the rank */
+	if (*comm->in_owner)
+		oh__mailbox_leave(&comm->mailbox);
 	dissolve(comm);
 }
 
 enum oh_status oh_comm_abort(struct oh_comm *comm)
 {
-	if (!comm)
-		return OH__FAIL(OH_ERR_INVALID, "comm is NULL");
+	enum oh_status status = oh__comm_check(comm);
+
+	if (status)
+		return status;
 	oh__mailbox_fail(&comm->mailbox, OH_ERR_ABORTED, comm->mailbox.rank);
 	atomic_store_explicit(&comm->mailbox.abort, true, memory_order_release);
 	return OH_OK;
@@ -344,15 +387,20 @@ enum oh_status oh_comm_health(struct oh_comm *comm, struct oh_health *health)
 
 enum oh_status oh_comm_alloc(struct oh_comm *comm, size_t bytes, void **pointer)
 {
-	if (!comm || !pointer)
-		return OH__FAIL(OH_ERR_INVALID, "%s is NULL",
-				comm ? "pointer" : "comm");
+	enum oh_status status = oh__comm_check(comm);
+
+	if (status)
+		return status;
+	if (!pointer)
+		return OH__FAIL(OH_ERR_INVALID, "pointer is NULL");
 	return oh__heap_alloc(&comm->heap, bytes, pointer);
 }
 
 enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer)
 {
-	if (!comm)
-		return OH__FAIL(OH_ERR_INVALID, "comm is NULL");
-	return pointer ? oh__heap_free(&comm->heap, pointer) : OH_OK;
+	enum oh_status status = oh__comm_check(comm);
+
+	if (status || !pointer)
+		return status;
+	return oh__heap_free(&comm->heap, pointer);
 }

@@ -21,8 +21,14 @@ struct oh_comm {
 	struct oh__table table;
 	bool crowded; /* more ranks than processors, all know it */
 	const char *table_reason; /* why nothing was measured, NULL if it was */
+	/* a page that reads as zero in a forked child, which has no part in the
+	 * communicator; one else */
+	uint32_t *in_owner;
 	atomic_flag busy; /* a call is in flight */
 };
+
+/* OH_ERR_INVALID for NULL and in a forked child. */
+enum oh_status oh__comm_check(const struct oh_comm *comm);
 
 /* A call as the user made it. */
 struct oh__call {

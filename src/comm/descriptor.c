@@ -13,6 +13,19 @@
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 #define WRITE_SEALS (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)
 
+int oh__fd_raise(int fd)
+{
+	int raised, saved;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	raised = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return raised;
+}
+
 /* Beyond RLIMIT_FSIZE ftruncate raises SIGXFSZ, which ends the process. */
 static enum oh_status set_size(int fd, const char *name, size_t bytes)
 {
@@ -34,7 +47,8 @@ static enum oh_status set_size(int fd, const char *name, size_t bytes)
 enum oh_status oh__memfd_create(const char *name, size_t bytes, int *fd)
 {
 	enum oh_status status;
-	int made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int made = oh__fd_raise(
+		memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 
 	if (made < 0)
 		return OH__FAIL_CALL(OH_ERR_SYSTEM, "memfd_create", errno,
@@ -58,7 +72,8 @@ err_close:
 enum oh_status oh__memfd_map(int fd, size_t bytes, int writable, void **address)
 {
 	int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-	void *at = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
+	/* without access first: mlockall(MCL_FUTURE) would touch every page */
+	void *at = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
 
 	if (at == MAP_FAILED)
 		return OH__FAIL_CALL(OH_ERR_NO_MEMORY, "mmap", errno,
@@ -66,6 +81,17 @@ enum oh_status oh__memfd_map(int fd, size_t bytes, int writable, void **address)
 				     "(see ulimit -v, ONEHOP_HEAP_BYTES and "
 				     "ONEHOP_SLOT_BYTES)",
 				     bytes);
+	munlock(at, bytes);
+	/* a core dump touches the pages of shared memory that it writes */
+	madvise(at, bytes, MADV_DONTDUMP);
+	if (mprotect(at, bytes, protection) < 0) {
+		enum oh_status status = OH__FAIL_CALL(
+			OH_ERR_NO_MEMORY, "mprotect", errno,
+			"cannot map %zu bytes of shared memory", bytes);
+
+		munmap(at, bytes);
+		return status;
+	}
 	*address = at;
 	return OH_OK;
 }

@@ -10,6 +10,10 @@
 
 #include "onehop/onehop.h"
 
+/* Moves a new descriptor off 0 to 2, where the program or its log may write;
+ * passes an error on. */
+int oh__fd_raise(int fd);
+
 /* A memfd of that many bytes, its size sealed, close-on-exec. */
 enum oh_status oh__memfd_create(const char *name, size_t bytes, int *fd);
 

@@ -18,7 +18,7 @@
 enum oh_status oh__life_create(struct oh__life *life)
 {
 	int ends[2];
-	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	int fd = oh__fd_raise((int)syscall(SYS_pidfd_open, getpid(), 0));
 
 	if (fd >= 0) {
 		life->fd = fd;
@@ -30,8 +30,8 @@ enum oh_status oh__life_create(struct oh__life *life)
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return OH__FAIL_CALL(OH_ERR_SYSTEM, "pipe2", errno,
 				     "no descriptor to watch this process by");
-	life->fd = ends[0];
-	life->keep = ends[1];
+	life->fd = oh__fd_raise(ends[0]);
+	life->keep = oh__fd_raise(ends[1]);
 	return OH_OK;
 }
 

@@ -118,6 +118,7 @@ static void take_descriptors(struct msghdr *record,
 
 			memcpy(&fd, CMSG_DATA(head) + i * sizeof(int),
 			       sizeof(fd));
+			fd = oh__fd_raise(fd);
 			if (incoming->fd_count < OH__MESSAGE_FDS)
 				incoming->fds[incoming->fd_count++] = fd;
 			else

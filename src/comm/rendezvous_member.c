@@ -46,8 +46,8 @@ static enum oh_status connect_once(const struct oh__meeting_place *place,
 	struct sockaddr_un address;
 	socklen_t length = oh__meeting_address(place, &address);
 	/* non-blocking: a full queue is waited for until the deadline */
-	int made = socket(AF_UNIX,
-			  SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int made = oh__fd_raise(socket(
+		AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	int code;
 
 	*retry = false;

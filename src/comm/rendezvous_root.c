@@ -51,8 +51,8 @@ static enum oh_status open_listener(struct root *root, int *taken)
 {
 	struct sockaddr_un address;
 	socklen_t length = oh__meeting_address(root->options->place, &address);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
-			0);
+	int fd = oh__fd_raise(socket(
+		AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	if (fd < 0)
 		return OH__FAIL_CALL(OH_ERR_SYSTEM, "socket", errno,
@@ -141,7 +141,8 @@ static void receive_guest(struct root *root, int fd)
 static enum oh_status accept_guests(struct root *root)
 {
 	while (root->guest_count < GUESTS) {
-		int fd = accept4(root->listener, NULL, NULL, SOCK_CLOEXEC);
+		int fd = oh__fd_raise(
+			accept4(root->listener, NULL, NULL, SOCK_CLOEXEC));
 
 		if (fd >= 0) {
 			receive_guest(root, fd);

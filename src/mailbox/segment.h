@@ -119,6 +119,7 @@ struct oh__mailbox {
 
 	/* waiting: see wait.h */
 	uint64_t timeout_ns;
+	uint64_t start_ns; /* of the user's call: its first long wait; 0 */
 	bool spin_short;
 	atomic_bool abort;
 	_Atomic uint64_t failure; /* oh__state of this rank, 0 if none */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "mailbox/wait.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,7 @@
  * that. */
 #define LIFE_NS (20 * OH__NS_PER_MS)
 /* From here on a waiting rank yields its core between looks. */
-#define YIELD_NS 50000ull
+#define YIELD_NS 10000ull
 /* From here on it sleeps for SLEEP_NS: nobody is in a hurry any more. */
 #define LAZY_NS (200 * OH__NS_PER_MS)
 #define SLEEP_NS 50000
@@ -229,7 +230,7 @@ static void rest(const struct oh__mailbox *m, uint64_t waited_ns)
 {
 	struct timespec nap = {.tv_nsec = SLEEP_NS};
 
-	if (waited_ns >= LAZY_NS)
+	if (waited_ns >= (m->spin_short ? OH__NS_PER_MS : LAZY_NS))
 		nanosleep(&nap, NULL);
 	else if (m->spin_short || waited_ns >= YIELD_NS)
 		sched_yield();
@@ -253,8 +254,7 @@ static enum oh_status look_around(struct oh__mailbox *m,
 		status = check_life(m, wait, ranks);
 	}
 	if (!status)
-		status = check_deadline(m, wait, ranks,
-					now - patience->start_ns);
+		status = check_deadline(m, wait, ranks, now - m->start_ns);
 	if (!status)
 		rest(m, now - patience->start_ns);
 	return status;
@@ -273,14 +273,17 @@ static enum oh_status settle(const struct oh__mailbox *m, enum oh_status status)
 			oh_status_text(kept), oh__state_culprit(failure));
 }
 
-enum oh_status oh__wait_slow(struct oh__mailbox *m, const struct oh__wait *wait,
-			     uint32_t ranks)
+static enum oh_status wait_patiently(struct oh__mailbox *m,
+				     const struct oh__wait *wait,
+				     uint32_t ranks)
 {
 	uint64_t now = oh__now_ns();
 	struct patience patience = {now, now + LIFE_NS};
 	int looks = m->spin_short ? 4 : 64;
 	enum oh_status status;
 
+	if (!m->start_ns)
+		m->start_ns = now;
 	for (;;) {
 		for (int i = 0; i < looks; i++) {
 			if (!missing_of(m, wait, ranks))
@@ -291,6 +294,19 @@ enum oh_status oh__wait_slow(struct oh__mailbox *m, const struct oh__wait *wait,
 		if (status)
 			return settle(m, status);
 	}
+}
+
+/* A thread that were cancelled in here would leave the call in flight. */
+enum oh_status oh__wait_slow(struct oh__mailbox *m, const struct oh__wait *wait,
+			     uint32_t ranks)
+{
+	enum oh_status status;
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	status = wait_patiently(m, wait, ranks);
+	pthread_setcancelstate(before, NULL);
+	return status;
 }
 
 static enum oh_status await_credits(struct oh__mailbox *m, uint64_t call)

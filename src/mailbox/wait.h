@@ -83,7 +83,7 @@ static inline uint32_t oh__others(const struct oh__mailbox *m)
 static inline enum oh_status
 oh__wait(struct oh__mailbox *m, const struct oh__wait *wait, uint32_t ranks)
 {
-	int spins = m->spin_short ? 16 : 2000;
+	int spins = m->spin_short ? 16 : 500;
 
 	oh__fault_delay();
 	if (oh__fault(OH__FAULT_NO_REDUCED_WAIT) && wait->what == OH__REDUCED)

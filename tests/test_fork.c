@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A forked child has no part in its parent's communicator: its calls are
+ * refused, and destroying its copy goes unnoticed by the other rank. Two ranks
+ * as processes that fork each other's beginning from this one.
+ */
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "onehop/onehop.h"
+#include "tap.h"
+
+static struct oh_comm *join(const struct oh_unique_id *id, int rank)
+{
+	struct oh_comm_options options = {.size = sizeof(options),
+					  .id = id,
+					  .rank = rank,
+					  .ranks = 2,
+					  .rendezvous_timeout_ms = 20000,
+					  .call_timeout_ms = 20000};
+	struct oh_comm *comm = NULL;
+
+	return oh_comm_create(&options, &comm) ? NULL : comm;
+}
+
+static int sum_is(struct oh_comm *comm, float want)
+{
+	float value = 1;
+
+	return !oh_all_reduce(comm, &value, &value, 1, OH_F32, OH_SUM, NULL) &&
+	       value == want;
+}
+
+/* Rank 1: two calls, the second after rank 0's child has gone. */
+static int other_rank(const struct oh_unique_id *id)
+{
+	struct oh_comm *comm = join(id, 1);
+	int fine = comm && sum_is(comm, 2) && sum_is(comm, 2);
+
+	oh_comm_destroy(comm);
+	return fine ? 0 : 1;
+}
+
+/* What the child sees, a bit each. */
+static int in_child(struct oh_comm *comm)
+{
+	float value = 1;
+	void *memory;
+	int wrong = 0;
+
+	wrong |= oh_all_reduce(comm, &value, &value, 1, OH_F32, OH_SUM, NULL) !=
+		 OH_ERR_INVALID;
+	wrong |= !strstr(oh_last_error()->message, "forked") << 1;
+	wrong |= (oh_comm_alloc(comm, 1, &memory) != OH_ERR_INVALID) << 2;
+	wrong |= (oh_comm_abort(comm) != OH_ERR_INVALID) << 3;
+	oh_comm_destroy(comm);
+	return wrong;
+}
+
+static int exit_of(pid_t process)
+{
+	int status;
+
+	if (waitpid(process, &status, 0) != process || !WIFEXITED(status))
+		return -1;
+	return WEXITSTATUS(status);
+}
+
+int main(void)
+{
+	struct oh_unique_id id;
+	struct oh_comm *comm;
+	pid_t other, child;
+	int seen;
+
+	oh_set_log(OH_LOG_OFF, NULL, NULL);
+	alarm(60);
+	tap_ok(!oh_unique_id_create(&id), "an id");
+	other = fork();
+	if (!other)
+		_exit(other_rank(&id));
+	comm = join(&id, 0);
+	if (!tap_ok(comm && sum_is(comm, 2), "two ranks sum"))
+		return tap_done();
+	child = fork();
+	if (!child)
+		_exit(in_child(comm));
+	seen = exit_of(child);
+	tap_ok(seen == 0, "calls are refused in a child, seen %d", seen);
+	tap_ok(sum_is(comm, 2), "the parent's call works after the child's "
+				"destroy");
+	oh_comm_destroy(comm);
+	tap_ok(exit_of(other) == 0, "the other rank has noticed nothing");
+	return tap_done();
+}
