@@ -157,6 +157,7 @@ static inline void forge_hello(const struct oh__meeting_place *place, int rank,
 	pthread_t thread;
 	int listener;
 
+	memset(hello, 0, sizeof(*hello));
 	if (oh_unique_id_create(&model.id))
 		abort();
 	there = forge_place(&model.id);

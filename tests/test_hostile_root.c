@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -316,10 +317,15 @@ static void false_root(struct ranks_self *self)
 	int deed = atoi(self->argument);
 	struct impostor it = {.self = self,
 			      .place = forge_place(&self->ids[0])};
+	enum oh_status status = deeds[deed].status;
 	struct oh__verdict last;
 
+	/* a life that is a pipe ends with its communicator */
+	if (deeds[deed].act == welcome_only &&
+	    syscall(SYS_pidfd_open, getpid(), 0) < 0)
+		status = OH_ERR_PEER_LOST;
 	if (self->rank) {
-		fails(self, 1, deeds[deed].status, deeds[deed].part);
+		fails(self, 1, status, deeds[deed].part);
 		return;
 	}
 	forge_hello(&it.place, 1, 2, &it.own);

@@ -10,12 +10,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NS_PER_MS 1000000u
-/* Of ranks that miss one. */
-#define SHORT_MS 300u
+/* Of ranks that miss one; what runs slowly needs it to come at all. */
+#define SHORT_MS (ranks_quick() ? 1500u : 300u)
+/* How long a rank waits before it dies. */
+#define LIFE_MS (ranks_quick() ? 1500u : 200u)
 /* Of all others: far beyond what a busy machine needs. */
 #define LONG_MS 40000u
 /* How long rank 0 stays for latecomers (GRACE_MS of rendezvous_root.c), and
@@ -162,13 +165,29 @@ static void never_comes(struct ranks_self *self)
 		    (unsigned long long)ms, SHORT_MS);
 }
 
-/* Rank 1 is ended by its alarm while it waits for rank 2, who comes later. */
+static void nap_ms(unsigned ms)
+{
+	struct timespec nap = {ms / 1000, ms % 1000 * (long)NS_PER_MS};
+
+	nanosleep(&nap, NULL);
+}
+
+/* This process is ended by its alarm. */
+static void die_in_ms(unsigned ms)
+{
+	struct itimerval timer = {.it_value = {ms / 1000, ms % 1000 * 1000}};
+
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* Rank 1 dies while it waits for rank 2, who comes later. */
 static void member_dies(struct ranks_self *self)
 {
+	ranks_barrier(self);
 	if (self->rank == 1)
-		ualarm(200000, 0);
+		die_in_ms(LIFE_MS);
 	if (self->rank == 2)
-		usleep(600000);
+		nap_ms(LIFE_MS + 400);
 	fails(self, self->rank, self->ranks, LONG_MS, OH_ERR_PEER_LOST,
 	      "rank 1 ended");
 }
@@ -176,10 +195,11 @@ static void member_dies(struct ranks_self *self)
 /* Rank 0 is ended while it and ranks 1 and 2 wait for the last. */
 static void root_dies(struct ranks_self *self)
 {
+	ranks_barrier(self);
 	if (self->rank == 3)
 		return;
 	if (self->rank == 0)
-		ualarm(200000, 0);
+		die_in_ms(LIFE_MS);
 	fails(self, self->rank, self->ranks, LONG_MS, OH_ERR_PEER_LOST,
 	      "rank 0 closed");
 }
@@ -191,7 +211,7 @@ static void latecomer(struct ranks_self *self)
 	bool told = late_ms < 2000;
 
 	if (self->rank == 2) {
-		usleep(late_ms * 1000);
+		nap_ms(late_ms);
 		fails(self, 2, 3, told ? LONG_MS : SHORT_MS,
 		      told ? OH_ERR_MISMATCH : OH_ERR_TIMEOUT,
 		      told ? "disagree" : "did not open");
