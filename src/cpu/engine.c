@@ -68,7 +68,9 @@ static const struct oh__arrival *arrival_of(const struct oh__mailbox *m,
 static enum oh_status source_of(struct oh__mailbox *m, int rank, size_t extent,
 				const uint8_t **source)
 {
-	uint64_t offset = arrival_of(m, rank)->source;
+	/* read once: what is checked is what is used */
+	uint64_t offset =
+		*(const volatile uint64_t *)&arrival_of(m, rank)->source;
 
 	if (!offset) {
 		*source = oh__peer_slot(m, rank, oh__half_now(m));
@@ -89,7 +91,8 @@ static enum oh_status source_of(struct oh__mailbox *m, int rank, size_t extent,
 static enum oh_status target_of(struct oh__mailbox *m, int rank, size_t extent,
 				uint8_t **target)
 {
-	uint64_t offset = arrival_of(m, rank)->target;
+	uint64_t offset =
+		*(const volatile uint64_t *)&arrival_of(m, rank)->target;
 
 	*target = offset ? oh__peer_heap(m, rank, offset, extent) : NULL;
 	if (*target || !offset)
@@ -328,7 +331,7 @@ static enum oh_status reduce_part(struct oh__cpu *cpu,
 
 			if (status)
 				return status;
-			if (!arrival_of(m, i)->source)
+			if (source == oh__peer_slot(m, i, oh__half_now(m)))
 				stride = round->bytes;
 		}
 		job.src[i] = source + (size_t)m->rank * stride;
