@@ -2,7 +2,7 @@
 /*
  * The table of a communicator, measured with the engine that will run it. For
  * a few sizes every candidate sums a buffer that each rank has just rewritten,
- * as an engine's next layer would have; rank 0's shortest of a few calls
+ * as an engine's next layer would have; rank 0's median of a few calls
  * counts, and rank 0's choice is broadcast. Data is sums of small integers and
  * is not looked at: tests do that.
  *
@@ -28,11 +28,12 @@ static const uint32_t probe_bytes[] = {1024,  4096,   16384,
 _Static_assert(PROBES + 1 <= OH__ROWS, "a row for small ones and every probe");
 
 #define HANDSHAKES 200
-/* the first calls of a kind warm the caches and fault pages in; the shorter a
- * call, the more of it is noise */
-#define REPEATS_SHORT 24
-#define REPEATS_LONG 6
-#define REPEATS_LONG_FIRST 65536
+/* Calls of a candidate: the first half warms the caches and faults pages in
+ * (string stores take some twenty calls to reach their pace), the median of
+ * the second half counts. */
+#define REPEATS 48
+#define REPEATS_LONG 12
+#define REPEATS_LONG_FIRST 262144
 /* a second hand-shake must be worth it, in per cent of the time */
 #define TWO_SHOT_GAIN 5
 /* then the default serves */
@@ -98,16 +99,29 @@ static enum oh_status measure_handshake(struct oh_comm *comm, float *data,
 	return OH_OK;
 }
 
+/* The middle one of a few, which it sorts. */
+static uint32_t median(uint32_t *ns, int count)
+{
+	for (int i = 1; i < count; i++)
+		for (int k = i; k > 0 && ns[k] < ns[k - 1]; k--) {
+			uint32_t larger = ns[k - 1];
+
+			ns[k - 1] = ns[k];
+			ns[k] = larger;
+		}
+	return ns[count / 2];
+}
+
 static enum oh_status measure_candidate(struct oh_comm *comm,
 					const struct oh__row *row, float *data,
-					size_t bytes, uint32_t *shortest)
+					size_t bytes, uint32_t *typical)
 {
-	int repeats = bytes < REPEATS_LONG_FIRST ? REPEATS_SHORT : REPEATS_LONG;
+	int repeats = bytes < REPEATS_LONG_FIRST ? REPEATS : REPEATS_LONG;
+	uint32_t ns[REPEATS];
 
-	*shortest = UINT32_MAX;
 	for (int i = 0; i < repeats; i++) {
 		enum oh_status status;
-		uint64_t start, ns;
+		uint64_t start;
 
 		for (size_t k = 0; k < bytes / sizeof(float); k++)
 			data[k] = (float)(i + (int)(k & 63));
@@ -117,10 +131,9 @@ static enum oh_status measure_candidate(struct oh_comm *comm,
 			status = sum(comm, row, data, bytes);
 		if (status)
 			return status;
-		ns = oh__now_ns() - start;
-		if (ns < *shortest)
-			*shortest = (uint32_t)ns;
+		ns[i] = (uint32_t)(oh__now_ns() - start);
 	}
+	*typical = median(ns + repeats / 2, repeats / 2);
 	return OH_OK;
 }
 
