@@ -91,6 +91,10 @@ static void explain_candidate(const struct oh_comm *comm,
 	other = add(route, "",
 		    comm->table_reason
 			    ? "the default table has another for this size"
+		    : stores == OH__STORES_VECTOR &&
+				    row->probe_bytes >= OH__ROBUST_FIRST
+			    ? "not tried at this size: if the cores are moved "
+			      "apart later it costs two to four times as much"
 		    : oh__stores_usable(stores)
 			    ? "not allowed by ONEHOP_ALGORITHM or ONEHOP_STORES"
 			    : "this processor has no such stores");

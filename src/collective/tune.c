@@ -35,7 +35,7 @@ _Static_assert(PROBES + 1 <= OH__ROWS, "a row for small ones and every probe");
 #define REPEATS_LONG 12
 #define REPEATS_LONG_FIRST 262144
 /* a second hand-shake must be worth it, in per cent of the time */
-#define TWO_SHOT_GAIN 5
+#define TWO_SHOT_GAIN 10
 /* then the default serves */
 #define BUDGET_NS (50 * OH__NS_PER_MS)
 
@@ -147,6 +147,18 @@ static bool beats(const struct oh__row *row, uint32_t ns,
 	return ns < best_ns;
 }
 
+static bool worth_trying(const struct oh__table_options *options,
+			 const struct oh__row *row, size_t bytes)
+{
+	enum oh__algorithm algorithm = (enum oh__algorithm)row->algorithm;
+
+	if (row->stores == OH__STORES_VECTOR && bytes >= OH__ROBUST_FIRST &&
+	    oh__candidate_allowed(options, algorithm, OH__STORES_STRING))
+		return false;
+	return oh__candidate_allowed(options, algorithm,
+				     (enum oh__stores)row->stores);
+}
+
 /* Fills the row of one probe: the times of all candidates and the best. */
 static enum oh_status measure_row(struct oh_comm *comm,
 				  const struct oh__table_options *options,
@@ -165,9 +177,7 @@ static enum oh_status measure_row(struct oh_comm *comm,
 		};
 		enum oh_status status;
 
-		if (!oh__candidate_allowed(options,
-					   (enum oh__algorithm)row.algorithm,
-					   (enum oh__stores)row.stores))
+		if (!worth_trying(options, &row, bytes))
 			continue;
 		status = measure_candidate(comm, &row, data, bytes,
 					   &best->probe_ns[i]);
