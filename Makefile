@@ -12,7 +12,7 @@ build/build.ninja:
 	@meson setup build -Dtests=disabled $(if $(filter true,$(CI)),--werror)
 
 demo:
-	@scripts/setup.sh build
+	@scripts/setup.sh demo
 	@$(MAKE) --no-print-directory all
 	@scripts/demo.sh
 
@@ -37,7 +37,7 @@ clean:
 help:
 	@echo 'make             build build/onehop and build/libonehop.so; installs nothing:'
 	@echo '                 if packages are missing, it prints the apt line for them'
-	@echo 'make demo        install what the build needs (apt), build, time this machine'
+	@echo 'make demo        install the build's needs and two MPIs (apt), build, time them here'
 	@echo 'make check       install what the tests need (apt), build, test'
 	@echo 'make check-all   the same with valgrind, MemorySanitizer, aarch64, coverage'
 	@echo 'make install     PREFIX=$(PREFIX), DESTDIR=...'

@@ -4,7 +4,7 @@
 # Installs the packages that a target needs, on Debian and what is made from
 # it. Nothing is asked of the package manager when nothing is missing.
 #
-# usage: scripts/setup.sh [--dry-run] build|check|check-all
+# usage: scripts/setup.sh [--dry-run] build|demo|check|check-all
 #
 # --dry-run installs nothing: it says what is missing and exits with 3.
 # Without dpkg it looks for the programs and libraries themselves: those of
@@ -13,9 +13,10 @@ set -euo pipefail
 
 build=(gcc libc6-dev make meson ninja-build pkg-config libjansson-dev
 	libhwloc-dev scdoc)
+# the demo compares with the MPI libraries
+mpi=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
 check=(binutils g++ clang clang-format-14 libclang-rt-14-dev llvm python3 jq
-	procps openmpi-bin libopenmpi-dev mpich libmpich-dev spin shellcheck
-	universal-ctags)
+	procps spin shellcheck universal-ctags)
 check_all=(valgrind gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 
 say()
@@ -27,10 +28,14 @@ list_packages()
 {
 	case $1 in
 	build) printf '%s\n' "${build[@]}" ;;
-	check) printf '%s\n' "${build[@]}" "${check[@]}" ;;
-	check-all) printf '%s\n' "${build[@]}" "${check[@]}" "${check_all[@]}" ;;
+	demo) printf '%s\n' "${build[@]}" "${mpi[@]}" ;;
+	check) printf '%s\n' "${build[@]}" "${mpi[@]}" "${check[@]}" ;;
+	check-all)
+		printf '%s\n' "${build[@]}" "${mpi[@]}" "${check[@]}" \
+			"${check_all[@]}"
+		;;
 	*)
-		say "'$1' is not one of build, check, check-all"
+		say "'$1' is not one of build, demo, check, check-all"
 		exit 2
 		;;
 	esac
