@@ -115,7 +115,7 @@ elsewhere()
 		printf '  %s\n' "${missing[@]}" >&2
 		exit 3
 	fi
-	if [[ $1 != build ]]; then
+	if [[ $1 == check* ]]; then
 		say "this is not a Debian system; tests whose programs are missing skip"
 	fi
 }
@@ -126,7 +126,7 @@ if [[ ${1-} == --dry-run ]]; then
 	shift
 fi
 if (($# != 1)); then
-	say "usage: scripts/setup.sh [--dry-run] build|check|check-all"
+	say "usage: scripts/setup.sh [--dry-run] build|demo|check|check-all"
 	exit 2
 fi
 if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
