@@ -298,6 +298,20 @@ enum oh_status oh__cpu_all_reduce(struct oh__cpu *cpu,
 	return one_shot(cpu, round);
 }
 
+/* This rank has read all it needs. If the others read its buffer where it is,
+ * it waits until they have, too. */
+static enum oh_status end_reading(struct oh__mailbox *m, uint64_t source)
+{
+	enum oh_status status = OH_OK;
+
+	oh__publish_reduced(m);
+	if (source)
+		status = wait_for(m, OH__REDUCED);
+	if (!status)
+		oh__call_end(m, true);
+	return status;
+}
+
 /* The parts of the others, at rank * bytes of the slot. */
 static void stage_parts(const struct oh__cpu *cpu,
 			const struct oh__cpu_round *round)
@@ -359,13 +373,7 @@ enum oh_status oh__cpu_reduce_scatter(struct oh__cpu *cpu,
 		status = reduce_part(cpu, round);
 	if (status)
 		return status;
-	oh__publish_reduced(m);
-	if (source)
-		status = wait_for(m, OH__REDUCED);
-	if (status)
-		return status;
-	oh__call_end(m, true);
-	return OH_OK;
+	return end_reading(m, source);
 }
 
 enum oh_status oh__cpu_all_gather(struct oh__cpu *cpu,
@@ -399,13 +407,7 @@ enum oh_status oh__cpu_all_gather(struct oh__cpu *cpu,
 	}
 	if (status)
 		return status;
-	oh__publish_reduced(m);
-	if (source)
-		status = wait_for(m, OH__REDUCED);
-	if (status)
-		return status;
-	oh__call_end(m, true);
-	return OH_OK;
+	return end_reading(m, source);
 }
 
 static enum oh_status broadcast_root(struct oh__cpu *cpu,

@@ -157,6 +157,10 @@ static enum oh_status check_states(struct oh__mailbox *m,
 
 		if (!state || rank == m->rank)
 			continue;
+		/* the others may have finished this call and failed in the
+		 * next; what they stored before is there by now */
+		if (!missing_of(m, wait, ranks))
+			return OH_OK;
 		if (status == OH__STATE_LEFT) {
 			/* what it stored before it left is there by now */
 			if (!(ranks >> rank & 1) || oh__has_come(m, wait, rank))
