@@ -152,6 +152,7 @@ enum oh_status oh_comm_explain(struct oh_comm *comm,
 			       struct oh_route *route)
 {
 	enum oh_status status = check(comm, collective, dtype, op, route);
+	const struct oh__mailbox *m;
 	const struct oh__row *row;
 	struct oh_route now;
 	bool direct;
@@ -160,6 +161,7 @@ enum oh_status oh_comm_explain(struct oh_comm *comm,
 		return status;
 	memset(&now, 0, sizeof(now));
 	now.size = route->size;
+	m = &comm->mailbox;
 	row = oh__table_find(&comm->table, collective, bytes);
 	snprintf(now.algorithm, sizeof(now.algorithm), "%s",
 		 oh__algorithm_name((enum oh__algorithm)row->algorithm));
@@ -169,7 +171,7 @@ enum oh_status oh_comm_explain(struct oh_comm *comm,
 	snprintf(now.algorithm_direct, sizeof(now.algorithm_direct), "%s",
 		 direct ? "direct" : now.algorithm);
 	snprintf(now.placement, sizeof(now.placement), "%s",
-		 oh__placement_name(OH__PLACEMENT_SHM));
+		 oh__placement_name(m->placement[(m->rank + 1) % m->ranks]));
 	snprintf(now.stores, sizeof(now.stores), "%s",
 		 oh__stores_name((enum oh__stores)row->stores));
 	snprintf(now.reducer, sizeof(now.reducer), "%s",
