@@ -21,9 +21,16 @@
 #define LIFE_MS (ranks_quick() ? 1500u : 200u)
 /* Of all others: far beyond what a busy machine needs. */
 #define LONG_MS 40000u
-/* How long rank 0 stays for latecomers (GRACE_MS of rendezvous_root.c), and
+/* How long rank 0 stays for latecomers (OH__GRACE_MS of meeting.h), and
  * what a busy machine takes. */
 #define BEYOND_MS (2000u + 5000u)
+
+/* An instruction set that this build does not have. */
+#ifdef __aarch64__
+#define FOREIGN_ISA "avx2"
+#else
+#define FOREIGN_ISA "neon"
+#endif
 
 enum {
 	MET,
@@ -122,26 +129,52 @@ static void settings_differ(struct ranks_self *self)
 	fails(self, self->rank, self->ranks, LONG_MS, OH_ERR_MISMATCH, name);
 }
 
-/* What only one rank can know: it says so at once. The others learn of it by
- * the deadline, or sooner. */
-static void malformed_setting(struct ranks_self *self)
+/* "ODD STATUS NAME=VALUE": one rank fails before it can meet the others, the
+ * slow one, the first or the last. */
+static void declines(struct ranks_self *self)
 {
-	struct oh_comm *comm = NULL;
-	enum oh_status status;
+	char name[64], value[64], status[64], text[128];
+	enum oh_status expected = OH_ERR_SETTING;
+	int odd;
 
-	if (self->rank == 1)
-		setenv("ONEHOP_SPIN", "sometimes", 1);
-	ranks_barrier(self);
-	status = meet_at(&self->ids[0], self->rank, self->ranks, SHORT_MS,
-			 &comm);
-	ranks_check(self,
-		    status == OH_ERR_SETTING ||
-			    (self->rank != 1 && status == OH_ERR_TIMEOUT),
-		    "%s: %s", oh_status_name(status), oh_last_error()->message);
-	if (status == OH_ERR_SETTING)
-		ranks_check(self,
-			    strstr(oh_last_error()->message, "ONEHOP_SPIN"),
-			    "not named: %s", oh_last_error()->message);
+	if (sscanf(self->argument, "%d %63s %63[^=]=%63s", &odd, status, name,
+		   value) != 4)
+		abort();
+	if (!strcmp(status, "unsupported"))
+		expected = OH_ERR_UNSUPPORTED;
+	/* a rank's own words, and who said them on the others */
+	snprintf(text, sizeof(text), "rank %d cannot join: %s", odd, name);
+	if (self->rank == odd) {
+		setenv(name, value, 1);
+		snprintf(text, sizeof(text), "%s", name);
+	}
+	fails(self, self->rank, self->ranks, LONG_MS, expected, text);
+	if (self->rank == odd)
+		ranks_check(self, !strstr(oh_last_error()->message, "join"),
+			    "not its own words: %s", oh_last_error()->message);
+}
+
+/* All have the same fault; each says its own or the first's. */
+static void all_decline(struct ranks_self *self)
+{
+	setenv("ONEHOP_SPIN", "sometimes", 1);
+	fails(self, self->rank, self->ranks, LONG_MS, OH_ERR_SETTING,
+	      "ONEHOP_SPIN");
+}
+
+/* Nobody else comes: the rank's own failure, and soon. */
+static void declines_alone(struct ranks_self *self)
+{
+	uint64_t start = now_ns(), ms;
+
+	if (self->rank != atoi(self->argument))
+		return;
+	setenv("ONEHOP_SPIN", "sometimes", 1);
+	fails(self, self->rank, self->ranks, LONG_MS, OH_ERR_SETTING,
+	      "ONEHOP_SPIN");
+	ms = (now_ns() - start) / NS_PER_MS;
+	ranks_check(self, ms < BEYOND_MS, "it took %llu ms",
+		    (unsigned long long)ms);
 }
 
 /* Rank "ODD" never comes. */
@@ -329,7 +362,9 @@ enum {
 	SIZES,
 	TWICE,
 	SETTINGS,
-	MALFORMED,
+	DECLINES,
+	ALL_DECLINE,
+	DECLINES_ALONE,
 	NEVER,
 	MEMBER_DIES,
 	ROOT_DIES,
@@ -344,7 +379,9 @@ static const struct ranks_case cases[] = {
 	[SIZES] = {"sizes-differ", sizes_differ},
 	[TWICE] = {"rank-twice", rank_twice},
 	[SETTINGS] = {"settings-differ", settings_differ},
-	[MALFORMED] = {"malformed-setting", malformed_setting},
+	[DECLINES] = {"declines", declines},
+	[ALL_DECLINE] = {"all-decline", all_decline},
+	[DECLINES_ALONE] = {"declines-alone", declines_alone},
 	[NEVER] = {"never-comes", never_comes},
 	[MEMBER_DIES] = {"a-rank-dies", member_dies},
 	[ROOT_DIES] = {"rank-0-dies", root_dies},
@@ -438,7 +475,14 @@ static void test_failures(void)
 	try(TWICE, 2, "1 0", 0);
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
 		try(SETTINGS, 3, settings[i], 0);
-	try(MALFORMED, 3, NULL, 0);
+	try(DECLINES, 3, "0 setting ONEHOP_SPIN=sometimes", 0);
+	try(DECLINES, 3, "1 setting ONEHOP_SPIN=sometimes", 0);
+	try(DECLINES, 16, "15 setting ONEHOP_SPIN=sometimes", 0);
+	try(DECLINES, 2, "0 unsupported ONEHOP_ISA=" FOREIGN_ISA, 0);
+	try(DECLINES, 3, "2 unsupported ONEHOP_ISA=" FOREIGN_ISA, 0);
+	try(ALL_DECLINE, 3, NULL, 0);
+	try(DECLINES_ALONE, 3, "0", 0);
+	try(DECLINES_ALONE, 3, "2", 0);
 	try(NEVER, 3, "0", 0);
 	try(NEVER, 3, "1", 0);
 	try(NEVER, 3, "2", 0);

@@ -363,6 +363,24 @@ static void look_at_rank(struct run *run, int rank)
 		note_failure(run, rank, &info);
 }
 
+/* Ctrl-Z: the ranks stop with this process and go on with it. The time does not
+ * count against --timeout. */
+static void stop_with_ranks(struct run *run)
+{
+	uint64_t start = oh__now_ns(), stopped;
+
+	for (int i = 0; i < run->started; i++)
+		kill(-run->ranks[i].pid, SIGSTOP);
+	kill(getpid(), SIGSTOP);
+	for (int i = 0; i < run->started; i++)
+		kill(-run->ranks[i].pid, SIGCONT);
+	stopped = oh__now_ns() - start;
+	if (run->deadline_ns != NEVER)
+		run->deadline_ns += stopped;
+	if (run->kill_ns != NEVER)
+		run->kill_ns += stopped;
+}
+
 /* Several ends may come as one signal; it names the first. */
 static void look_at_ranks(struct run *run, pid_t first)
 {
@@ -381,6 +399,8 @@ static void take_signal(struct run *run)
 		return;
 	if (info.ssi_signo == SIGCHLD) {
 		look_at_ranks(run, (pid_t)info.ssi_pid);
+	} else if (info.ssi_signo == SIGTSTP) {
+		stop_with_ranks(run);
 	} else if (!run->ending && run->running) {
 		end_all(run, EXIT_SIGNAL + (int)info.ssi_signo,
 			(int)info.ssi_signo);
@@ -479,22 +499,22 @@ static int run_to_end(struct run *run)
 	return run->code;
 }
 
-/* Takes the signals that end this process, but not one that the caller wants
+/* Takes the signals that end or stop this process, but not one that the caller wants
  * ignored (nohup). SIGPIPE is blocked so that a write gives EPIPE. */
 static bool take_signals(struct run *run)
 {
-	static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+	static const int taken[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 	sigset_t watched, blocked;
 
 	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&watched);
 	sigaddset(&watched, SIGCHLD);
-	for (size_t i = 0; i < sizeof(ending) / sizeof(*ending); i++) {
+	for (size_t i = 0; i < sizeof(taken) / sizeof(*taken); i++) {
 		struct sigaction action;
 
-		if (!sigaction(ending[i], NULL, &action) &&
+		if (!sigaction(taken[i], NULL, &action) &&
 		    action.sa_handler != SIG_IGN)
-			sigaddset(&watched, ending[i]);
+			sigaddset(&watched, taken[i]);
 	}
 	blocked = watched;
 	sigaddset(&blocked, SIGPIPE);

@@ -188,10 +188,11 @@ struct oh_comm_options {
 
 /*
  * Makes a communicator; all ranks call it. Blocks until all have come or the
- * rendezvous deadline has passed. Once the ranks have met it succeeds on all or
- * fails on all with the same status; a rank that fails before (its limits, its
- * settings) is one that never comes to the others. NULL options: all from the
- * environment.
+ * rendezvous deadline has passed. It succeeds on all or fails on all with the
+ * same status: a rank that fails before the ranks meet (its settings, its
+ * limits) says so to the others for two seconds; whoever comes later, or comes
+ * without a usable id, rank or number of ranks, gets or causes
+ * OH_ERR_TIMEOUT. NULL options: all from the environment.
  *
  * Memory: for each rank a segment of about twice ONEHOP_SLOT_BYTES (4M),
  * touched as it is used, and address space of ONEHOP_HEAP_BYTES (16G) for

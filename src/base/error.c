@@ -52,6 +52,11 @@ enum oh_status oh__error_set(enum oh_status status, const char *call, int code,
 	return status;
 }
 
+void oh__error_restore(const struct oh_error *saved)
+{
+	record = *saved;
+}
+
 const struct oh_error *oh_last_error(void)
 {
 	return &record;

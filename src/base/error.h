@@ -21,4 +21,7 @@ __attribute__((format(printf, 6, 7), cold)) enum oh_status
 oh__error_set(enum oh_status status, const char *call, int code,
 	      const char *file, int line, const char *format, ...);
 
+/* Makes what oh_last_error pointed to earlier the last error again. */
+void oh__error_restore(const struct oh_error *saved);
+
 #endif

@@ -2,7 +2,8 @@
 /*
  * The way of a communicator: options -> place -> segment and heap of this rank
  * -> rendezvous -> the others' mapped -> agreed -> tuned. Each step succeeds on
- * all ranks or fails on all with the same status.
+ * all ranks or fails on all with the same status: what fails before the
+ * rendezvous is told there.
  */
 #include "collective/communicator.h"
 
@@ -29,12 +30,13 @@ struct recipe {
 
 static enum oh_status read_settings(struct recipe *recipe)
 {
+	uint64_t rendezvous_ms, call_ms;
 	const struct {
 		enum oh__setting setting;
 		uint64_t *value;
 	} wanted[] = {
-		{OH__SETTING_RENDEZVOUS_TIMEOUT_MS, &recipe->rendezvous_ms},
-		{OH__SETTING_CALL_TIMEOUT_MS, &recipe->call_ms},
+		{OH__SETTING_RENDEZVOUS_TIMEOUT_MS, &rendezvous_ms},
+		{OH__SETTING_CALL_TIMEOUT_MS, &call_ms},
 		{OH__SETTING_SLOT_BYTES, &recipe->slot_bytes},
 		{OH__SETTING_HEAP_BYTES, &recipe->heap_bytes},
 		{OH__SETTING_FIRST_CALL, &recipe->first_call},
@@ -51,7 +53,14 @@ static enum oh_status read_settings(struct recipe *recipe)
 		if (!status)
 			status = oh__setting_value(wanted[i].setting,
 						   wanted[i].value);
-	return status;
+	if (status)
+		return status;
+	/* what the caller has given goes first */
+	if (!recipe->rendezvous_ms)
+		recipe->rendezvous_ms = rendezvous_ms;
+	if (!recipe->call_ms)
+		recipe->call_ms = call_ms;
+	return OH_OK;
 }
 
 static enum oh_status check_ranks(int rank, int ranks)
@@ -80,11 +89,12 @@ static enum oh_status read_environment(struct recipe *recipe)
 	return OH_OK;
 }
 
-static enum oh_status read_recipe(const struct oh_comm_options *given,
-				  struct recipe *recipe)
+/* Who the ranks are and where they meet: with that a failure can be told. */
+static enum oh_status read_place(const struct oh_comm_options *given,
+				 struct recipe *recipe)
 {
 	struct oh_comm_options options = {.size = sizeof(options)};
-	enum oh_status status;
+	enum oh_status status = OH_OK;
 
 	if (given) {
 		if (given->size <
@@ -97,9 +107,8 @@ static enum oh_status read_recipe(const struct oh_comm_options *given,
 		       given->size < sizeof(options) ? given->size
 						     : sizeof(options));
 	}
-	status = read_settings(recipe);
-	if (status)
-		return status;
+	recipe->rendezvous_ms = options.rendezvous_timeout_ms;
+	recipe->call_ms = options.call_timeout_ms;
 	if (options.id) {
 		recipe->rank = options.rank;
 		recipe->ranks = options.ranks;
@@ -113,10 +122,6 @@ static enum oh_status read_recipe(const struct oh_comm_options *given,
 	} else {
 		status = read_environment(recipe);
 	}
-	if (options.rendezvous_timeout_ms)
-		recipe->rendezvous_ms = options.rendezvous_timeout_ms;
-	if (options.call_timeout_ms)
-		recipe->call_ms = options.call_timeout_ms;
 	return status ? status : check_ranks(recipe->rank, recipe->ranks);
 }
 
@@ -253,7 +258,22 @@ enum oh_status oh__comm_check(const struct oh_comm *comm)
 	return OH_OK;
 }
 
-static enum oh_status build(struct oh_comm *comm, const struct recipe *recipe)
+/* This rank has failed before it could meet the others. */
+static enum oh_status decline(const struct recipe *recipe,
+			      enum oh_status status)
+{
+	struct oh__rendezvous_options options = {
+		.place = &recipe->place,
+		.rank = recipe->rank,
+		.ranks = recipe->ranks,
+	};
+
+	return oh__rendezvous_decline(&options, status);
+}
+
+/* All that this rank brings to the rendezvous. */
+static enum oh_status prepare(struct oh_comm *comm, const struct recipe *recipe,
+			      uint8_t *facts, int *fds)
 {
 	struct oh__mailbox_options options = {
 		.rank = recipe->rank,
@@ -263,22 +283,28 @@ static enum oh_status build(struct oh_comm *comm, const struct recipe *recipe)
 		.first_call = recipe->first_call,
 		.timeout_ns = recipe->call_ms * OH__NS_PER_MS,
 	};
-	struct oh__rendezvous rendezvous;
-	uint8_t facts[OH__FACTS_BYTES];
-	int fds[OH__RANK_FDS] = {-1, -1, -1};
-	enum oh_status status;
+	enum oh_status status = pick_reducer(recipe, &comm->cpu.reducer);
 
-	status = pick_reducer(recipe, &comm->cpu.reducer);
 	if (!status)
 		status = mark_owner(comm);
 	if (!status)
 		status = oh__life_create(&comm->life);
-	if (status)
-		return status;
-	status = oh__mailbox_create(&comm->mailbox, &options, fds, facts);
-	if (status)
-		return status;
+	if (!status)
+		status = oh__mailbox_create(&comm->mailbox, &options, fds,
+					    facts);
 	fds[2] = comm->life.fd;
+	return status;
+}
+
+static enum oh_status build(struct oh_comm *comm, const struct recipe *recipe)
+{
+	struct oh__rendezvous rendezvous;
+	uint8_t facts[OH__FACTS_BYTES];
+	int fds[OH__RANK_FDS] = {-1, -1, -1};
+	enum oh_status status = prepare(comm, recipe, facts, fds);
+
+	if (status)
+		return decline(recipe, status);
 	status = meet(comm, recipe, facts, fds, &rendezvous);
 	oh__fd_close(&fds[0]);
 	oh__fd_close(&fds[1]);
@@ -298,13 +324,17 @@ enum oh_status oh_comm_create(const struct oh_comm_options *options,
 	if (!comm)
 		return OH__FAIL(OH_ERR_INVALID, "comm is NULL");
 	memset(&recipe, 0, sizeof(recipe));
-	status = read_recipe(options, &recipe);
+	status = read_place(options, &recipe);
 	if (status)
 		return status;
+	status = read_settings(&recipe);
+	if (status)
+		return decline(&recipe, status);
 	made = calloc(1, sizeof(*made));
 	if (!made)
-		return OH__FAIL(OH_ERR_NO_MEMORY,
-				"no memory for a communicator");
+		return decline(&recipe,
+			       OH__FAIL(OH_ERR_NO_MEMORY,
+					"no memory for a communicator"));
 	made->life = (struct oh__life){-1, -1};
 	made->cpu.mailbox = &made->mailbox;
 	atomic_flag_clear(&made->busy);

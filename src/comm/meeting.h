@@ -29,11 +29,22 @@ enum oh_status oh__meeting_send_verdict(int socket, enum oh_status status,
 /* Makes a received verdict this thread's last error; gives its status. */
 enum oh_status oh__meeting_take_verdict(const struct oh__verdict *verdict);
 
+/* How long rank 0 stays to tell why there will be no communicator. */
+#define OH__GRACE_MS 2000
+
 enum oh_status oh__meeting_as_root(const struct oh__rendezvous_options *options,
 				   struct oh__rendezvous *rendezvous,
 				   int *taken);
 enum oh_status
 oh__meeting_as_member(const struct oh__rendezvous_options *options,
 		      struct oh__rendezvous *rendezvous);
+
+/* oh__rendezvous_decline of rank 0 and of the others. */
+enum oh_status
+oh__meeting_decline_as_root(const struct oh__rendezvous_options *options,
+			    enum oh_status status);
+enum oh_status
+oh__meeting_decline_as_member(const struct oh__rendezvous_options *options,
+			      enum oh_status status);
 
 #endif

@@ -28,6 +28,8 @@ static size_t body_bytes(unsigned type)
 		return sizeof(struct oh__welcome);
 	case OH__MESSAGE_VERDICT:
 		return sizeof(struct oh__verdict);
+	case OH__MESSAGE_DECLINE:
+		return sizeof(struct oh__decline);
 	}
 	return 0;
 }

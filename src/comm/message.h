@@ -14,7 +14,7 @@
 #include "comm/id.h"
 
 /* Raised whenever a message or a segment changes. */
-#define OH__PROTOCOL 1
+#define OH__PROTOCOL 2
 
 #define OH__AGREE_MAX 12
 #define OH__FACTS_BYTES 256
@@ -26,6 +26,7 @@ enum oh__message_type {
 	OH__MESSAGE_HELLO = 1, /* rank to root, with the rank's descriptors */
 	OH__MESSAGE_WELCOME = 2, /* root to rank, with everyone's */
 	OH__MESSAGE_VERDICT = 3, /* both ways: done, or what failed */
+	OH__MESSAGE_DECLINE = 4, /* rank to root: it failed before it came */
 };
 
 struct oh__hello {
@@ -33,7 +34,7 @@ struct oh__hello {
 	uint32_t rank;
 	uint32_t ranks;
 	uint32_t agree_count;
-	uint32_t reserved;
+	uint32_t unused;
 	uint64_t agree[OH__AGREE_MAX];
 	uint8_t facts[OH__FACTS_BYTES];
 };
@@ -48,6 +49,13 @@ struct oh__verdict {
 	char text[512];
 };
 
+/* Begins as a hello does. */
+struct oh__decline {
+	uint8_t secret[OH__SECRET_BYTES];
+	uint32_t rank;
+	struct oh__verdict verdict;
+};
+
 struct oh__message {
 	struct {
 		uint32_t magic;
@@ -60,6 +68,7 @@ struct oh__message {
 		struct oh__hello hello;
 		struct oh__welcome welcome;
 		struct oh__verdict verdict;
+		struct oh__decline decline;
 	} body;
 };
 

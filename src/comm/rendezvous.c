@@ -128,6 +128,17 @@ enum oh_status oh__rendezvous_meet(const struct oh__rendezvous_options *options,
 	return status;
 }
 
+enum oh_status
+oh__rendezvous_decline(const struct oh__rendezvous_options *options,
+		       enum oh_status status)
+{
+	if (options->ranks == 1)
+		return status;
+	if (options->rank == 0)
+		return oh__meeting_decline_as_root(options, status);
+	return oh__meeting_decline_as_member(options, status);
+}
+
 static enum oh_status receive_verdict(struct oh__rendezvous *rendezvous,
 				      int from, uint64_t deadline_ns)
 {

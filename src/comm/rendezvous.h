@@ -3,8 +3,9 @@
  * How the ranks of a communicator meet. Rank 0 listens on an abstract UNIX
  * socket; the others connect and send HELLO with their facts and descriptors;
  * rank 0 checks them and sends everyone WELCOME with everything. Then each
- * rank does its own set-up and all agree on one status by VERDICT. Either all
- * ranks succeed or all fail with the same status.
+ * rank does its own set-up and all agree on one status by VERDICT. A rank that
+ * fails before it can come says DECLINE instead. Either all ranks succeed or
+ * all fail with the same status.
  *
  * A connection of another user, or one that does not prove the secret, is
  * refused and logged; it cannot disturb the ranks. A process that does prove
@@ -45,6 +46,13 @@ struct oh__rendezvous {
 /* Meets the others; on failure nothing is left open. */
 enum oh_status oh__rendezvous_meet(const struct oh__rendezvous_options *options,
 				   struct oh__rendezvous *rendezvous);
+
+/* For a rank that has failed (its last error says how) before it could meet the
+ * others: tells them, if they come within two seconds. Gives the status that
+ * all of them get, its own if it reached nobody. */
+enum oh_status
+oh__rendezvous_decline(const struct oh__rendezvous_options *options,
+		       enum oh_status status);
 
 /* Tells the others this rank's status, gives back that of the first rank that
  * failed; its message becomes oh_last_error on every rank. */

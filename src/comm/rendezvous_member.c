@@ -209,3 +209,49 @@ oh__meeting_as_member(const struct oh__rendezvous_options *options,
 	rendezvous->sockets[0] = fd;
 	return OH_OK;
 }
+
+/* Rank 0's verdict after this rank has declined; OH_OK if none comes. */
+static enum oh_status await_verdict(int fd, uint64_t deadline_ns, int *culprit)
+{
+	struct oh__incoming incoming;
+	enum oh_status status = oh__meeting_wait(fd, deadline_ns);
+
+	if (!status)
+		status = oh__message_receive(fd, "rank 0", &incoming);
+	if (status)
+		return OH_OK;
+	*culprit = incoming.message.body.verdict.culprit;
+	status = take_failure(&incoming);
+	oh__incoming_close(&incoming);
+	return status;
+}
+
+enum oh_status
+oh__meeting_decline_as_member(const struct oh__rendezvous_options *options,
+			      enum oh_status status)
+{
+	uint64_t deadline_ns = oh__now_ns() + OH__GRACE_MS * OH__NS_PER_MS;
+	struct oh__rendezvous_options soon = *options;
+	struct oh_error own = *oh_last_error();
+	struct oh__message message;
+	struct oh__decline *decline = &message.body.decline;
+	enum oh_status told = OH_OK;
+	int culprit = -1;
+	int fd = -1;
+
+	memset(decline, 0, sizeof(*decline));
+	memcpy(decline->secret, options->place->secret,
+	       sizeof(decline->secret));
+	decline->rank = (uint32_t)options->rank;
+	oh__meeting_fill_verdict(&decline->verdict, status, options->rank);
+	soon.deadline_ns = deadline_ns;
+	if (!connect_root(&soon, &fd) && !check_root(fd) &&
+	    !oh__message_send(fd, &message, OH__MESSAGE_DECLINE, NULL, 0))
+		told = await_verdict(fd, deadline_ns, &culprit);
+	oh__fd_close(&fd);
+	/* the verdict is of another rank: that one was first */
+	if (told && culprit != options->rank)
+		return told;
+	oh__error_restore(&own);
+	return status;
+}

@@ -2,7 +2,8 @@
 /*
  * The rendezvous as rank 0 sees it: a guest is a connection that has not said
  * hello yet; it becomes a member, is refused, or runs out of time. When
- * something is wrong rank 0 stays for GRACE, so that ranks that come later get
+ * something is wrong rank 0 stays for
+ * OH__GRACE_MS, so that ranks that come later get
  * the same verdict.
  */
 #include <errno.h>
@@ -22,7 +23,6 @@
 #define GUEST_MS 5000
 /* When all places are taken: a rank says hello at once. */
 #define CROWD_MS 200
-#define GRACE_MS 2000
 
 struct guest {
 	int socket;
@@ -41,6 +41,7 @@ struct root {
 	int refused;
 	/* set when the rendezvous has failed: what all ranks are told */
 	bool failed;
+	int culprit; /* the rank that declined, or -1 */
 	uint32_t told; /* bit i: rank i has been */
 	struct oh__message verdict;
 	int guest_count;
@@ -172,14 +173,16 @@ static bool same_secret(const uint8_t *a, const uint8_t *b)
 	return !different;
 }
 
-/* Does the sender hold the id, whatever else is wrong with its message? */
+/* Does the sender hold the id, whatever else is wrong with its message? Both
+ * a hello and a decline begin with the secret. */
 static bool holds_id(const struct root *root,
 		     const struct oh__incoming *incoming)
 {
 	const struct oh__message *message = &incoming->message;
 
 	return incoming->bytes >= sizeof(message->body.hello.secret) &&
-	       message->header.type == OH__MESSAGE_HELLO &&
+	       (message->header.type == OH__MESSAGE_HELLO ||
+		message->header.type == OH__MESSAGE_DECLINE) &&
 	       same_secret(message->body.hello.secret,
 			   root->options->place->secret);
 }
@@ -247,12 +250,36 @@ static enum oh_status admit(struct root *root, int index,
 	return OH_OK;
 }
 
+/* What every rank is told of one that could not come. */
+static enum oh_status fail_declined(struct root *root, uint32_t rank,
+				    enum oh_status status)
+{
+	char why[sizeof(root->verdict.body.verdict.text)];
+
+	snprintf(why, sizeof(why), "%s", oh_last_error()->message);
+	root->culprit = (int)rank;
+	return OH__FAIL(status, "rank %u cannot join: %s", rank, why);
+}
+
+static enum oh_status hear_decline(struct root *root,
+				   const struct oh__decline *decline)
+{
+	enum oh_status status = oh__meeting_take_verdict(&decline->verdict);
+
+	if (!status || decline->rank >= (uint32_t)root->options->ranks)
+		return OH__FAIL(OH_ERR_PROTOCOL,
+				"rank %u of %d declined without a failure",
+				decline->rank, root->options->ranks);
+	return fail_declined(root, decline->rank, status);
+}
+
 /* Reads a guest's hello. A failure here fails the rendezvous. */
 static enum oh_status hear_guest(struct root *root, int index)
 {
 	struct guest *guest = &root->guests[index];
 	struct oh__incoming incoming;
 	enum oh_status status;
+	bool declined;
 	char who[32];
 
 	snprintf(who, sizeof(who), "process %d", guest->pid);
@@ -262,8 +289,12 @@ static enum oh_status hear_guest(struct root *root, int index)
 		drop_guest(root, index);
 		return OH_OK;
 	}
+	declined = incoming.message.header.type == OH__MESSAGE_DECLINE;
 	guest->heard = holds_id(root, &incoming);
-	guest->rank = status ? OH_MAX_RANKS : incoming.message.body.hello.rank;
+	guest->rank = OH_MAX_RANKS;
+	if (!status)
+		guest->rank = declined ? incoming.message.body.decline.rank
+				       : incoming.message.body.hello.rank;
 	if (!guest->heard) {
 		refuse(root, index,
 		       status ? oh_last_error()->message
@@ -272,6 +303,8 @@ static enum oh_status hear_guest(struct root *root, int index)
 	} else if (root->failed) {
 		tell_guest(root, index);
 		status = OH_OK;
+	} else if (!status && declined) {
+		status = hear_decline(root, &incoming.message.body.decline);
 	} else if (!status) {
 		status = admit(root, index, &incoming);
 	}
@@ -411,10 +444,11 @@ static enum oh_status serve(struct root *root, uint64_t until_ns)
 static enum oh_status tell_failure(struct root *root, enum oh_status status)
 {
 	const struct oh__verdict *verdict = &root->verdict.body.verdict;
-	uint64_t until_ns = oh__now_ns() + GRACE_MS * OH__NS_PER_MS;
+	uint64_t until_ns = oh__now_ns() + OH__GRACE_MS * OH__NS_PER_MS;
 	uint32_t all = (1u << root->options->ranks) - 2; /* but rank 0 */
 
-	oh__meeting_fill_verdict(&root->verdict.body.verdict, status, -1);
+	oh__meeting_fill_verdict(&root->verdict.body.verdict, status,
+				 root->culprit);
 	root->failed = true;
 	for (uint32_t i = 1; i < OH_MAX_RANKS; i++)
 		if (root->rendezvous->sockets[i] >= 0)
@@ -453,12 +487,23 @@ static enum oh_status welcome(struct root *root, int rank)
 	return status;
 }
 
+static void close_root(struct root *root)
+{
+	while (root->guest_count)
+		refuse(root, root->guest_count - 1, "the rendezvous is over");
+	oh__fd_close(&root->listener);
+}
+
 enum oh_status oh__meeting_as_root(const struct oh__rendezvous_options *options,
 				   struct oh__rendezvous *rendezvous,
 				   int *taken)
 {
 	struct root root = {
-		.options = options, .rendezvous = rendezvous, .joined = 1};
+		.options = options,
+		.rendezvous = rendezvous,
+		.joined = 1,
+		.culprit = -1,
+	};
 	enum oh_status status = open_listener(&root, taken);
 
 	if (status || *taken)
@@ -473,8 +518,28 @@ enum oh_status oh__meeting_as_root(const struct oh__rendezvous_options *options,
 		status = welcome(&root, i);
 	if (status)
 		status = tell_failure(&root, status);
-	while (root.guest_count)
-		refuse(&root, root.guest_count - 1, "the rendezvous is over");
-	oh__fd_close(&root.listener);
+	close_root(&root);
+	return status;
+}
+
+enum oh_status
+oh__meeting_decline_as_root(const struct oh__rendezvous_options *options,
+			    enum oh_status status)
+{
+	struct oh__rendezvous rendezvous = {.ranks = options->ranks};
+	struct root root = {.options = options, .rendezvous = &rendezvous};
+	struct oh_error own = *oh_last_error();
+	int taken = 0;
+
+	for (int i = 0; i < OH_MAX_RANKS; i++)
+		rendezvous.sockets[i] = -1;
+	if (open_listener(&root, &taken) || taken) {
+		oh__error_restore(&own);
+		return status;
+	}
+	fail_declined(&root, 0, status);
+	tell_failure(&root, status);
+	close_root(&root);
+	oh__error_restore(&own);
 	return status;
 }

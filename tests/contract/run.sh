@@ -216,6 +216,32 @@ kill -HUP $pid
 wait $pid
 is $? 0 "a SIGHUP that the caller ignores is ignored (nohup)"
 
+# Ctrl-Z, and going on
+in_state()
+{
+	local state=$1 pid
+
+	shift
+	for pid; do
+		grep -q ") $state " "/proc/$pid/stat" || return 1
+	done
+}
+pids=$(new_directory)
+"${run[@]}" -n 2 --timeout 60 -- sh -c "
+	echo \$\$ >$pids/\$ONEHOP_RANK; while [ ! -e $pids.go ]; do sleep 0.1; done" &
+pid=$!
+wait_for 20 pids_in "$pids" 2
+read -ra ranks < <(cat "$pids"/* | tr '\n' ' ')
+kill -TSTP $pid
+wait_for 10 in_state T $pid "${ranks[@]}"
+ok $? "SIGTSTP stops the launcher and the ranks"
+kill -CONT $pid
+touch "$pids.go"
+wait_for 10 gone "${ranks[@]}"
+ok $? "SIGCONT lets them go on"
+wait $pid
+is $? 0 "and end as if nothing had been"
+
 # Nobody is left behind
 pids=$(new_directory)
 "${run[@]}" -n 2 -- sh -c "
