@@ -499,8 +499,8 @@ static int run_to_end(struct run *run)
 	return run->code;
 }
 
-/* Takes the signals that end or stop this process, but not one that the caller wants
- * ignored (nohup). SIGPIPE is blocked so that a write gives EPIPE. */
+/* Takes the signals that end or stop this process, but not one that the caller
+ * wants ignored (nohup). SIGPIPE is blocked so that a write gives EPIPE. */
 static bool take_signals(struct run *run)
 {
 	static const int taken[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
