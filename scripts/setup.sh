@@ -12,7 +12,7 @@
 set -euo pipefail
 
 build=(gcc libc6-dev make meson ninja-build pkg-config libjansson-dev
-	libhwloc-dev scdoc)
+	libhwloc-dev libpci-dev scdoc)
 # the demo compares with the MPI libraries
 mpi=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
 check=(binutils g++ clang clang-format-14 libclang-rt-14-dev llvm python3 jq

@@ -17,8 +17,11 @@ static int run_version(int argc, char **argv);
 
 static const struct command commands[] = {
 	{"bench", "time the collectives on this machine", command_bench},
+	{"doctor", "say why all-reduce is slow, and what to do",
+	 command_doctor},
 	{"env", "show the settings in the environment", command_env},
 	{"run", "start a program on several ranks of this host", command_run},
+	{"topo", "show GPUs, their links and islands", command_topo},
 	{"help", "list the subcommands, or tell about one", run_help},
 	{"version", "print the version", run_version},
 };

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads the files of a case. What a file is, its content says: a JSON object
+ * with a model's keys is a config; any other text goes, line by line and in
+ * constant memory, to the readers of machines, logs and metrics at once, as a
+ * pasted report may hold all three. A file in which nobody finds anything is an
+ * error that says what would do.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "doctor/diagnosis.h"
+#include "doctor/lines.h"
+#include "machine/local.h"
+#include "machine/report.h"
+
+#define PIECE_BYTES (1 << 18)
+/* A config is some KiB; what is larger is something else. */
+#define CONFIG_MOST_BYTES (4u << 20)
+
+static const char *const kinds[] = {
+	[INPUT_TOPO] = "topo",	     [INPUT_LOG] = "log",
+	[INPUT_METRICS] = "metrics", [INPUT_CONFIG] = "config",
+	[INPUT_MACHINE] = "machine",
+};
+
+const char *input_kind_name(enum input_kind kind)
+{
+	return kinds[kind];
+}
+
+/* A file that is being read. */
+struct reading {
+	const char *name; /* for people */
+	int fd;
+	struct oh__report *report;
+	struct log_reader *log;
+	struct metrics_reader *metrics;
+	struct oh__machine machine; /* what they found */
+	struct log_facts facts;
+	struct metrics counted;
+	struct lines lines;
+	size_t used; /* of piece */
+	char piece[PIECE_BYTES];
+};
+
+static const struct {
+	const char *magic;
+	unsigned bytes;
+	const char *advice;
+} no_texts[] = {
+	{"\x1f\x8b", 2, "it is compressed: gunzip it first"},
+	{"\x28\xb5\x2f\xfd", 4, "it is compressed: unzstd it first"},
+	{"\xfd"
+	 "7zXZ",
+	 5, "it is compressed: unxz it first"},
+	{"BZh", 3, "it is compressed: bunzip2 it first"},
+	{"PK\x03\x04", 4, "it is an archive: unzip it first"},
+	{"GGUF", 4, "it holds a model's weights: give its config.json"},
+	{"\x7f"
+	 "ELF",
+	 4, "it is a program"},
+	{"\x89PNG", 4, "it is a picture: paste the text"},
+	{"\xff\xd8\xff", 3, "it is a picture: paste the text"},
+	{"%PDF", 4, "it is a PDF: paste the text"},
+};
+
+static enum oh_status add_input(struct diagnosis *d, const char *file,
+				enum input_kind kind)
+{
+	if (d->input_count == DIAGNOSIS_INPUTS)
+		return OH__FAIL(OH_ERR_INVALID,
+				"%s: more than %d inputs; give those that "
+				"matter",
+				file, DIAGNOSIS_INPUTS);
+	d->inputs[d->input_count++] =
+		(struct input){.file = file, .kind = kind};
+	return OH_OK;
+}
+
+/* Until the piece is full or the file ends; 0 at its end, -1 on failure. */
+static ssize_t fill(struct reading *reading, size_t most)
+{
+	reading->used = 0;
+	while (reading->used < most) {
+		ssize_t got = read(reading->fd, reading->piece + reading->used,
+				   most - reading->used);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -1;
+		if (!got)
+			break;
+		reading->used += (size_t)got;
+	}
+	return (ssize_t)reading->used;
+}
+
+static enum oh_status fail_read(const struct reading *reading)
+{
+	return OH__FAIL_CALL(OH_ERR_SYSTEM, "read", errno, "%s: cannot read it",
+			     reading->name);
+}
+
+static enum oh_status check_text(const struct reading *reading)
+{
+	if (!reading->used)
+		return OH__FAIL(OH_ERR_INVALID, "%s: it is empty",
+				reading->name);
+	for (size_t i = 0; i < sizeof(no_texts) / sizeof(*no_texts); i++)
+		if (reading->used >= no_texts[i].bytes &&
+		    !memcmp(reading->piece, no_texts[i].magic,
+			    no_texts[i].bytes))
+			return OH__FAIL(OH_ERR_INVALID, "%s: %s", reading->name,
+					no_texts[i].advice);
+	return OH_OK;
+}
+
+static bool begins_object(const struct reading *reading)
+{
+	size_t i = 0;
+
+	if (reading->used >= 3 && !memcmp(reading->piece, "\xef\xbb\xbf", 3))
+		i = 3;
+	while (i < reading->used && strchr(" \t\r\n", reading->piece[i]) &&
+	       reading->piece[i])
+		i++;
+	return i < reading->used && reading->piece[i] == '{';
+}
+
+static enum oh_status read_config(struct diagnosis *d, const char *name,
+				  const char *text, size_t bytes)
+{
+	enum oh_status status;
+
+	if (d->has_model)
+		return OH__FAIL(OH_ERR_INVALID,
+				"%s: a second model, the first is in %s; give "
+				"one",
+				name, d->model.file);
+	status = model_read(name, text, bytes, &d->model);
+	d->has_model = !status;
+	return status ? status : add_input(d, name, INPUT_CONFIG);
+}
+
+static void take_line(void *context, const char *line, size_t bytes)
+{
+	struct reading *reading = context;
+
+	oh__report_feed(reading->report, line, bytes);
+	log_reader_feed(reading->log, line, bytes);
+	metrics_reader_feed(reading->metrics, line, bytes);
+}
+
+static enum oh_status take_machine(struct diagnosis *d,
+				   const struct reading *reading)
+{
+	enum oh_status status =
+		oh__machine_merge(&d->machine, &reading->machine);
+
+	d->has_machine = true;
+	return status ? status : add_input(d, reading->name, INPUT_TOPO);
+}
+
+static enum oh_status take_log(struct diagnosis *d, struct reading *reading)
+{
+	struct log_facts *facts = &reading->facts;
+	enum oh_status status = OH_OK;
+
+	snprintf(facts->file, sizeof(facts->file), "%s", reading->name);
+	if (d->has_log)
+		status = log_merge(&d->log, facts);
+	else
+		d->log = *facts;
+	d->has_log = true;
+	return status ? status : add_input(d, reading->name, INPUT_LOG);
+}
+
+static enum oh_status take_metrics(struct diagnosis *d,
+				   const struct reading *reading)
+{
+	if (d->has_metrics)
+		return OH__FAIL(OH_ERR_INVALID,
+				"%s: a second set of metrics, the first is in "
+				"%s; give one",
+				reading->name, d->metrics.file);
+	d->metrics = reading->counted;
+	snprintf(d->metrics.file, sizeof(d->metrics.file), "%s", reading->name);
+	d->has_metrics = true;
+	return add_input(d, reading->name, INPUT_METRICS);
+}
+
+/* Ends all readers, whatever one of them says; the first failure counts. */
+static enum oh_status finish(struct reading *reading, bool *machine)
+{
+	enum oh_status status = OH_OK;
+	struct oh_error first = *oh_last_error();
+
+	*machine = false;
+	if (reading->report)
+		status = oh__report_finish(reading->report, &reading->machine,
+					   machine);
+	if (status)
+		first = *oh_last_error();
+	if (reading->log)
+		log_reader_finish(reading->log, &reading->facts);
+	if (reading->metrics &&
+	    !metrics_reader_finish(reading->metrics, &reading->counted) &&
+	    !status) {
+		status = OH__FAIL(OH_ERR_INVALID, "%s: %.400s", reading->name,
+				  oh_last_error()->message);
+		first = *oh_last_error();
+	}
+	reading->report = NULL;
+	reading->log = NULL;
+	reading->metrics = NULL;
+	oh__error_restore(&first);
+	return status;
+}
+
+static enum oh_status take_all(struct diagnosis *d, struct reading *reading)
+{
+	bool machine;
+	enum oh_status status = finish(reading, &machine);
+	bool log = reading->facts.engine != LOG_NONE;
+
+	if (!status && machine)
+		status = take_machine(d, reading);
+	if (!status && log)
+		status = take_log(d, reading);
+	if (!status && reading->counted.found)
+		status = take_metrics(d, reading);
+	if (status || machine || log || reading->counted.found)
+		return status;
+	return OH__FAIL(
+		OH_ERR_INVALID,
+		"%s: nothing in it was recognised; it takes nvidia-smi "
+		"topo -m or a text that holds it, a log of vLLM, SGLang "
+		"or NCCL, their /metrics, or a model's config.json",
+		reading->name);
+}
+
+static enum oh_status read_lines(struct diagnosis *d, struct reading *reading,
+				 const char *text, size_t bytes)
+{
+	lines_begin(&reading->lines, take_line, reading);
+	lines_feed(&reading->lines, text, bytes);
+	while (reading->used) {
+		if (fill(reading, PIECE_BYTES) < 0)
+			return fail_read(reading);
+		lines_feed(&reading->lines, reading->piece, reading->used);
+	}
+	lines_end(&reading->lines);
+	return take_all(d, reading);
+}
+
+/* An object: a config, or a log whose lines are objects. */
+static enum oh_status read_object(struct diagnosis *d, struct reading *reading)
+{
+	char *text = malloc(CONFIG_MOST_BYTES);
+	size_t bytes = 0;
+	enum oh_status status = OH_OK;
+
+	if (!text)
+		return OH__FAIL(OH_ERR_NO_MEMORY, "no memory to read %s",
+				reading->name);
+	do {
+		memcpy(text + bytes, reading->piece, reading->used);
+		bytes += reading->used;
+		if (bytes + PIECE_BYTES > CONFIG_MOST_BYTES)
+			break;
+		if (fill(reading, PIECE_BYTES) < 0)
+			status = fail_read(reading);
+	} while (!status && reading->used);
+	if (!status && model_is_config(text, bytes))
+		status = read_config(d, reading->name, text, bytes);
+	else if (!status)
+		status = read_lines(d, reading, text, bytes);
+	free(text);
+	return status;
+}
+
+static enum oh_status read_open(struct diagnosis *d, struct reading *reading)
+{
+	enum oh_status status;
+
+	if (fill(reading, PIECE_BYTES) < 0)
+		return fail_read(reading);
+	status = check_text(reading);
+	if (status)
+		return status;
+	if (begins_object(reading))
+		return read_object(d, reading);
+	return read_lines(d, reading, reading->piece, reading->used);
+}
+
+static enum oh_status open_file(const char *file, int *fd)
+{
+	struct stat about;
+
+	if (!strcmp(file, "-")) {
+		*fd = dup(STDIN_FILENO);
+		return *fd >= 0 ? OH_OK
+				: OH__FAIL_CALL(OH_ERR_SYSTEM, "dup", errno,
+						"no standard input");
+	}
+	*fd = open(file, O_RDONLY | O_CLOEXEC);
+	if (*fd < 0)
+		return OH__FAIL_CALL(OH_ERR_SYSTEM, "open", errno,
+				     "%s: cannot open it", file);
+	if (!fstat(*fd, &about) && S_ISDIR(about.st_mode)) {
+		close(*fd);
+		return OH__FAIL(OH_ERR_INVALID,
+				"%s: it is a directory; give the files in it",
+				file);
+	}
+	return OH_OK;
+}
+
+static enum oh_status read_file(struct diagnosis *d, const char *file,
+				struct reading *reading)
+{
+	enum oh_status status;
+	bool machine;
+
+	memset(reading, 0, offsetof(struct reading, lines));
+	reading->name = strcmp(file, "-") ? file : "standard input";
+	status = open_file(file, &reading->fd);
+	if (status)
+		return status;
+	reading->report = oh__report_create(reading->name);
+	reading->log = log_reader_create();
+	reading->metrics = metrics_reader_create();
+	if (reading->report && reading->log && reading->metrics)
+		status = read_open(d, reading);
+	else
+		status = OH__FAIL(OH_ERR_NO_MEMORY, "no memory to read %s",
+				  reading->name);
+	close(reading->fd);
+	finish(reading, &machine);
+	return status;
+}
+
+enum oh_status diagnosis_read(struct diagnosis *diagnosis, char **files,
+			      int count)
+{
+	struct reading *reading = malloc(sizeof(*reading));
+	enum oh_status status = OH_OK;
+
+	if (!reading)
+		return OH__FAIL(OH_ERR_NO_MEMORY, "no memory to read files");
+	for (int i = 0; i < count && !status; i++)
+		status = read_file(diagnosis, files[i], reading);
+	free(reading);
+	return status;
+}
+
+enum oh_status diagnosis_read_this_machine(struct diagnosis *diagnosis)
+{
+	enum oh_status status = oh__machine_read_nvml(&diagnosis->machine);
+
+	if (status)
+		return status;
+	oh__machine_read_host(&diagnosis->machine, "");
+	oh__machine_read_variables(&diagnosis->machine);
+	diagnosis->has_machine = true;
+	return add_input(diagnosis, "this machine", INPUT_MACHINE);
+}

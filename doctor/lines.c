@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "doctor/lines.h"
+
+#include <string.h>
+
+void lines_begin(struct lines *lines, lines_take *take, void *context)
+{
+	lines->take = take;
+	lines->context = context;
+	lines->used = 0;
+	lines->skipping = lines->begun = lines->odd = false;
+	lines->wide = 0;
+}
+
+static void give(struct lines *lines, const char *line, size_t bytes)
+{
+	if (bytes && line[bytes - 1] == '\r')
+		bytes--;
+	lines->take(lines->context, line, bytes);
+}
+
+/* The beginning of a line whose end has not come. */
+static void keep(struct lines *lines, const char *data, size_t bytes)
+{
+	size_t room = sizeof(lines->carry) - lines->used;
+
+	if (lines->skipping)
+		return;
+	if (bytes > room) {
+		memcpy(lines->carry + lines->used, data, room);
+		give(lines, lines->carry, sizeof(lines->carry));
+		lines->used = 0;
+		lines->skipping = true;
+		return;
+	}
+	memcpy(lines->carry + lines->used, data, bytes);
+	lines->used += bytes;
+}
+
+/* A line's end has come, bytes of it in data. */
+static void end(struct lines *lines, const char *data, size_t bytes)
+{
+	if (!lines->used && !lines->skipping) {
+		give(lines, data,
+		     bytes < LINES_LONGEST ? bytes : LINES_LONGEST);
+		return;
+	}
+	keep(lines, data, bytes);
+	if (!lines->skipping)
+		give(lines, lines->carry, lines->used);
+	lines->used = 0;
+	lines->skipping = false;
+}
+
+static void feed_bytes(struct lines *lines, const char *data, size_t bytes)
+{
+	const char *newline;
+
+	while (bytes && (newline = memchr(data, '\n', bytes))) {
+		size_t length = (size_t)(newline - data);
+
+		end(lines, data, length);
+		data += length + 1;
+		bytes -= length + 1;
+	}
+	if (bytes)
+		keep(lines, data, bytes);
+}
+
+/* Takes the ASCII out of UTF-16; anything else becomes a question mark. */
+static void feed_wide(struct lines *lines, const char *data, size_t bytes)
+{
+	char text[4096];
+	size_t used = 0;
+
+	for (size_t i = 0; i < bytes; i++) {
+		char low, high;
+
+		if (!lines->odd) {
+			lines->half = data[i];
+			lines->odd = true;
+			continue;
+		}
+		lines->odd = false;
+		low = lines->wide == 1 ? lines->half : data[i];
+		high = lines->wide == 1 ? data[i] : lines->half;
+		text[used++] = high || (unsigned char)low > 126 ? '?' : low;
+		if (used == sizeof(text)) {
+			feed_bytes(lines, text, used);
+			used = 0;
+		}
+	}
+	feed_bytes(lines, text, used);
+}
+
+void lines_feed(struct lines *lines, const char *data, size_t bytes)
+{
+	/* the first piece holds the mark: pieces are not of one byte */
+	if (!lines->begun && bytes >= 2) {
+		if (!memcmp(data, "\xff\xfe", 2))
+			lines->wide = 1;
+		else if (!memcmp(data, "\xfe\xff", 2))
+			lines->wide = 2;
+		if (lines->wide) {
+			data += 2;
+			bytes -= 2;
+		} else if (bytes >= 3 && !memcmp(data, "\xef\xbb\xbf", 3)) {
+			data += 3;
+			bytes -= 3;
+		}
+	}
+	lines->begun = true;
+	if (lines->wide)
+		feed_wide(lines, data, bytes);
+	else
+		feed_bytes(lines, data, bytes);
+}
+
+void lines_end(struct lines *lines)
+{
+	if (lines->used)
+		give(lines, lines->carry, lines->used);
+	lines->used = 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Opens a vendor's shared library at run time and fills a table of function
+ * pointers from a list of symbols. A library is opened once and stays in the
+ * process for good (RTLD_NODELETE): drivers start threads and keep state that
+ * unmapping would pull from under them. Its symbols stay local, so that what it
+ * exports meets nothing else of the process.
+ */
+#ifndef OH_VENDOR_LIBRARY_H
+#define OH_VENDOR_LIBRARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "onehop/onehop.h"
+
+struct oh__symbol {
+	const char *name; /* as exported, with its version: "nvmlInit_v2" */
+	size_t offset; /* of its pointer in the table */
+	bool required;
+};
+
+struct oh__library {
+	const char *file; /* the soname: "libnvidia-ml.so.1" */
+	const struct oh__symbol *symbols;
+	size_t count;
+};
+
+/*
+ * Fills the pointers of table, which is only written on OH_OK; an optional
+ * symbol that the library lacks is NULL there. OH_ERR_UNSUPPORTED: there is no
+ * such file (absent is a state: nothing is logged above info). OH_ERR_SYSTEM:
+ * the file is there and cannot be loaded, or lacks a required symbol.
+ */
+enum oh_status oh__library_load(const struct oh__library *library, void *table);
+
+/*
+ * Something of a vendor is absent: OH_ERR_UNSUPPORTED, which oh_last_error
+ * tells, but logged as info, for it is no fault.
+ */
+__attribute__((format(printf, 1, 2), cold)) enum oh_status
+oh__vendor_absent(const char *format, ...);
+
+#endif
