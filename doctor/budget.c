@@ -15,7 +15,8 @@
  *	host			needs a profile: no input of the doctor shows it
  * Between the bounds the evidence is not enough, and the budget says what is
  * missing. A rate above the peak, or calls that outlast the token, contradict
- * an input: they decide nothing.
+ * an input: they decide nothing. Nor do shares of a token's time where
+ * speculative decoding makes several tokens of one step.
  */
 #include "doctor/budget.h"
 
@@ -34,6 +35,8 @@
 #define LAUNCH_MEMORIES 3
 /* measured rates and peaks are rounded */
 #define ABOVE_PEAK 1.05
+/* tokens of a step, above which they are not taken for one */
+#define SPECULATES 1.05
 
 static bool known(const struct figure *figure)
 {
@@ -78,6 +81,28 @@ static void add_model(const struct budget_question *q, struct budget *b)
 	    model->experts ? ", experts as routed" : "");
 }
 
+/* Two sums a layer, unless the model says otherwise. */
+static void say_layers(const struct model *model, struct budget *b)
+{
+	double once = (double)model->layers_of_one_sum;
+
+	if (model->sums_unknown)
+		return;
+	if (once > 0)
+		say(&b->all_reduces_per_token, 2 * b->layers.value - once,
+		    "one for each of %.0f layers of %s", once, model->family);
+	else if (model->known_family)
+		say(&b->all_reduces_per_token, 2 * b->layers.value,
+		    "two for each of %.0f layers: behind attention and behind "
+		    "the MLP",
+		    b->layers.value);
+	else
+		say(&b->all_reduces_per_token, 2 * b->layers.value,
+		    "assumed: two for each of %.0f layers, as in most "
+		    "families; this one is not known",
+		    b->layers.value);
+}
+
 static void add_calls(const struct budget_question *q, struct budget *b)
 {
 	if (!known(&b->layers))
@@ -87,9 +112,7 @@ static void add_calls(const struct budget_question *q, struct budget *b)
 		say(&b->embedding_all_reduces, 0, "one rank: nothing to sum");
 		return;
 	}
-	say(&b->all_reduces_per_token, 2 * b->layers.value,
-	    "two for each of %.0f layers: behind attention and behind the MLP",
-	    b->layers.value);
+	say_layers(q->model, b);
 	say(&b->embedding_all_reduces, 1,
 	    "one more for the embedding, which is split by vocabulary; not in "
 	    "the figure above");
@@ -135,6 +158,15 @@ static bool metrics_have_rate(const struct budget_question *q)
 {
 	return q->metrics && q->metrics->tokens > 0 &&
 	       given(q->metrics->mean_ms);
+}
+
+/* A rate of tokens is not one of steps then; the time between outputs, which
+ * the metrics have, is. */
+static bool speculates(const struct budget_question *q)
+{
+	return q->log && q->log->tokens_per_step > SPECULATES &&
+	       (given(q->tokens_per_second) ||
+		(!metrics_have_rate(q) && log_has_rate(q)));
 }
 
 static void add_rate(const struct budget_question *q, struct budget *b)
@@ -272,7 +304,9 @@ static void add_paths(const struct budget_question *q, struct budget *b)
 	const struct path_time *rows[BUDGET_PATHS];
 	double calls = b->all_reduces_per_token.value;
 
-	if (!q->link_known || q->tp < 2 || !known(&b->message_bytes_per_token))
+	if (!q->link_known || q->tp < 2 ||
+	    !known(&b->message_bytes_per_token) ||
+	    !known(&b->all_reduces_per_token))
 		return;
 	if (b->message_bytes_per_token.value > 1e15)
 		return;
@@ -461,6 +495,16 @@ static void judge(const struct budget_question *q, struct budget *b)
 	double reached = b->utilisation_of_peak.value;
 	size_t room = sizeof(b->verdict_why);
 
+	if (speculates(q)) {
+		snprintf(b->verdict_why, room,
+			 "speculative decoding makes %.3g tokens of one step "
+			 "(log, line %" PRIu64 "), so a step takes longer than "
+			 "a token, and the shares above are not those of a "
+			 "step. The engine's /metrics count steps, or give "
+			 "--tokens-per-second of a run without it",
+			 q->log->tokens_per_step, q->log->line.tokens_per_step);
+		return;
+	}
 	if (known(&b->utilisation_of_peak) && reached >= MEMORY_BOUND &&
 	    reached <= ABOVE_PEAK) {
 		b->verdict = BUDGET_MEMORY_BANDWIDTH;
@@ -500,11 +544,13 @@ void budget_make(const struct budget_question *question, struct budget *budget)
 	add_peak(question, budget);
 	add_memory(question, budget);
 	add_paths(question, budget);
-	add_expectations(budget);
+	if (!speculates(question))
+		add_expectations(budget);
 	budget->any = known(&budget->layers) ||
 		      known(&budget->tokens_per_second) ||
 		      known(&budget->active_bytes_per_gpu);
-	rule_out(question, budget);
+	if (!speculates(question))
+		rule_out(question, budget);
 	judge(question, budget);
 }
 

@@ -66,15 +66,6 @@ static void choose_tp(struct diagnosis *d)
 	}
 }
 
-static bool has_links(const struct oh__machine *machine)
-{
-	for (int i = 0; i < machine->gpus; i++)
-		for (int k = 0; k < machine->gpus; k++)
-			if (i != k && oh__known(machine->link[i][k].from))
-				return true;
-	return machine->gpus == 1;
-}
-
 static void ask(struct diagnosis *d, const struct gate_engine *engine,
 		struct gate_question *question)
 {
@@ -145,7 +136,7 @@ static enum oh_status ask_gates(struct diagnosis *d)
 	const struct gate_engine *engine, *nccl = gate_engine_named("nccl");
 	enum oh_status status = choose_engine(d, &engine, &question.version);
 
-	if (status || !d->has_machine || !d->tp || !has_links(&d->machine))
+	if (status || !d->has_machine || !d->machine.gpus || !d->tp)
 		return status;
 	for (int i = 0; i < d->tp; i++)
 		question.gpus[i] = d->visible.gpu[i];
@@ -247,5 +238,6 @@ enum oh_status diagnosis_conclude(struct diagnosis *diagnosis)
 		return status;
 	make_budget(diagnosis);
 	findings_collect(diagnosis);
+	summary_make(diagnosis, diagnosis->summary);
 	return OH_OK;
 }

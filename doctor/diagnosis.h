@@ -12,6 +12,7 @@
 #include "doctor/log.h"
 #include "doctor/metrics.h"
 #include "doctor/model.h"
+#include "doctor/summary.h"
 #include "machine/machine.h"
 #include "machine/visible.h"
 
@@ -76,6 +77,7 @@ struct diagnosis {
 	struct budget budget;
 	int finding_count;
 	struct finding findings[DIAGNOSIS_FINDINGS]; /* worst first */
+	struct summary_line summary[SUMMARY_LINES];
 };
 
 /*

@@ -6,10 +6,6 @@
  */
 #include "doctor/findings.h"
 
-#define TEST_A_CALL                                                            \
-	"Measure what a call takes: all_reduce_perf -b 4K -e 64K -f 2 -G 20 "  \
-	"-g %d (nccl-tests)."
-
 static bool closed_by(const struct diagnosis *d, const char *rule)
 {
 	const char *found = finding_rule(d);
@@ -28,6 +24,44 @@ static enum gate_answer peers(const struct diagnosis *d, struct gate_said *said)
 		return GATE_UNKNOWN;
 	gate_pairs_peer(&question, said);
 	return said->answer;
+}
+
+/* Of an engine that has another kernel, for 2, 4 or 8 ranks on PCIe. */
+static const char *other_kernel(const struct diagnosis *d)
+{
+	return !strcmp(finding_engine(d), "SGLang")
+		       ? "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE=1"
+		       : "vLLM 0.30 with "
+			 "VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC=1";
+}
+
+/* No setting opens the rule itself. What is worth trying hangs on what the
+ * driver says, and the cheapest comes first. */
+static void say_pcie_remedy(const struct diagnosis *d, struct finding *finding)
+{
+	struct gate_said said;
+	enum gate_answer peer = peers(d, &said);
+
+	if (peer == GATE_NO)
+		FINDING_SAY(finding->remedy,
+			    "No kernel over PCIe can help, as the driver "
+			    "refuses peer access. Fewer ranks, or cards with "
+			    "NVLink between all of them.");
+	else if (peer == GATE_UNKNOWN)
+		FINDING_SAY(finding->remedy,
+			    "Ask the driver for peer access first: nvidia-smi "
+			    "topo -p2p r; nvidia-smi topo -p2p w. If it says "
+			    "OK, %s is another kernel (2, 4 or 8 ranks, where "
+			    "the FlashInfer build has it).",
+			    other_kernel(d));
+	else
+		FINDING_SAY(finding->remedy,
+			    "Measure a call: all_reduce_perf -b 4K -e 64K -f 2 "
+			    "-G 20 -g %d (nccl-tests), and again with "
+			    "NCCL_P2P_LEVEL=SYS. Another kernel: %s (2, 4 or 8 "
+			    "ranks, where the FlashInfer build has it). No "
+			    "setting opens this rule itself.",
+			    d->tp > 2 ? d->tp : 4, other_kernel(d));
 }
 
 static bool look_pcie(const struct diagnosis *d, struct finding *finding)
@@ -55,20 +89,7 @@ static bool look_pcie(const struct diagnosis *d, struct finding *finding)
 		FINDING_SAY(finding->consequence,
 			    "Every all-reduce goes to NCCL, two in each layer "
 			    "of each token.");
-	if (!strcmp(engine, "SGLang"))
-		FINDING_SAY(finding->remedy,
-			    "Use a kernel that serves PCIe: "
-			    "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE=1 (2, 4 or 8 "
-			    "ranks, where the FlashInfer build has it). No "
-			    "setting opens this rule itself. " TEST_A_CALL,
-			    d->tp > 2 ? d->tp : 4);
-	else
-		FINDING_SAY(finding->remedy,
-			    "Use a kernel that serves PCIe: vLLM 0.30 with "
-			    "VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC=1 (2, 4 "
-			    "or 8 ranks, where the FlashInfer build has it). "
-			    "No setting opens this rule itself. " TEST_A_CALL,
-			    d->tp > 2 ? d->tp : 4);
+	say_pcie_remedy(d, finding);
 	return true;
 }
 
@@ -163,16 +184,16 @@ static void say_peer_remedy(const struct diagnosis *d, struct finding *finding)
 
 	if (d->has_log && !strcmp(d->log.p2p_cache_action, "read"))
 		FINDING_SAY(finding->remedy,
-			    "The answer came from a file that is never tested "
-			    "again. Delete it and start again: rm "
-			    "~/.cache/vllm/%.120s",
+			    "Delete the cached answer and start again: rm "
+			    "~/.cache/vllm/%.120s. It is never tested again "
+			    "by itself.",
 			    *d->log.p2p_cache_file
 				    ? d->log.p2p_cache_file
 				    : "gpu_p2p_access_cache_for_*.json");
 	else if (peers(d, &said) == GATE_NO)
 		FINDING_SAY(finding->remedy,
-			    "Nothing in the engine helps: the driver refuses. "
-			    "Ask it why: nvidia-smi topo -p2p r (CNS: the "
+			    "Ask the driver why it refuses: nvidia-smi topo "
+			    "-p2p r (CNS: the "
 			    "chipset, GNS: the GPU or its driver, TNS: the "
 			    "topology). NCCL through host memory works.");
 	else
@@ -185,6 +206,8 @@ static void say_peer_remedy(const struct diagnosis *d, struct finding *finding)
 
 static bool look_p2p_failed(const struct diagnosis *d, struct finding *finding)
 {
+	const struct gate *nccl = finding_gate(d, "transport");
+
 	if (!closed_by(d, "p2p_failed"))
 		return false;
 	finding->severity = FINDING_PROBLEM;
@@ -196,10 +219,16 @@ static bool look_p2p_failed(const struct diagnosis *d, struct finding *finding)
 			      sizeof(finding->evidence));
 	finding_share(d, "nccl", finding->consequence,
 		      sizeof(finding->consequence));
-	if (!*finding->consequence)
+	if (!*finding->consequence && nccl && nccl->transport &&
+	    !strcmp(nccl->transport, "SHM"))
 		FINDING_SAY(finding->consequence,
 			    "Every all-reduce goes to NCCL, which has to go "
 			    "through host memory as well.");
+	if (!*finding->consequence)
+		FINDING_SAY(finding->consequence,
+			    "Every all-reduce goes to NCCL. Whether that has "
+			    "to go through host memory as well, its own lines "
+			    "tell (NCCL_DEBUG=INFO).");
 	say_peer_remedy(d, finding);
 	return true;
 }
@@ -346,7 +375,7 @@ static bool look_pcie_pair(const struct diagnosis *d, struct finding *finding)
 		    "all-reduce never returned, or each token came out the "
 		    "same. NCCL_P2P_DISABLE does not reach this kernel.");
 	FINDING_SAY(finding->remedy,
-		    "Hang at the start, GPUs at 100 %%, or output like '!!!!': "
+		    "If it hangs at the start, or prints '!!!!': start with "
 		    "--disable-custom-all-reduce. Else boot with iommu=pt, "
 		    "clear ACS redirect, and test at the start: "
 		    "VLLM_SKIP_P2P_CHECK=0.");

@@ -298,6 +298,61 @@ static bool look_models(const struct diagnosis *d, struct finding *finding)
 	return true;
 }
 
+/* Four GPUs with NVLink between all of them, if there are such. */
+static bool find_four(const struct gate_question *ranks, int four[4])
+{
+	int count = 0;
+
+	/* from each rank on: the next that has NVLink to all before it */
+	for (int first = 0; first < ranks->tp && count < 4; first++) {
+		count = 0;
+		for (int i = first; i < ranks->tp && count < 4; i++) {
+			struct oh__from from;
+			bool all = true;
+
+			for (int n = 0; n < count && all; n++)
+				all = gate_pair_nvlink(ranks, four[n], i,
+						       &from) == GATE_YES;
+			if (all)
+				four[count++] = i;
+		}
+	}
+	for (int n = 0; n < count; n++)
+		four[n] = ranks->gpus[four[n]];
+	return count == 4;
+}
+
+/* What NVLink between some of the GPUs comes to, and what to do about it. */
+static void say_partial(const struct diagnosis *d,
+			const struct gate_question *ranks,
+			struct finding *finding)
+{
+	const struct gate *nccl = finding_gate(d, "transport");
+	bool reached =
+		nccl && nccl->transport && !strcmp(nccl->transport, "P2P");
+	int four[4];
+
+	FINDING_SAY(finding->consequence,
+		    "The engine's own kernel stays out, "
+		    "and NCCL's ring %s.",
+		    reached ? "does the work"
+			    : "crosses PCIe between the bridged groups");
+	if (find_four(ranks, four) && ranks->tp > 4)
+		FINDING_SAY(finding->remedy,
+			    "If the model fits: four ranks on GPUs that have "
+			    "NVLink between all of them "
+			    "(CUDA_VISIBLE_DEVICES=%d,%d,%d,%d "
+			    "--tensor-parallel-size 4), and pipeline or data "
+			    "parallelism for the rest.",
+			    four[0], four[1], four[2], four[3]);
+	else
+		FINDING_SAY(finding->remedy,
+			    "If the model fits: a tensor-parallel group for "
+			    "each bridged pair, and pipeline or data "
+			    "parallelism between them "
+			    "(--tensor-parallel-size 2).");
+}
+
 static bool look_partial(const struct diagnosis *d, struct finding *finding)
 {
 	struct gate_question ranks;
@@ -326,13 +381,7 @@ static bool look_partial(const struct diagnosis *d, struct finding *finding)
 	FINDING_SAY(finding->evidence,
 		    "%d of %d pairs have NVLink, GPU%d-GPU%d first (%s)",
 		    bridged, all, first[0], first[1], origin);
-	FINDING_SAY(finding->consequence,
-		    "The engine's own kernel stays out, and NCCL's ring "
-		    "crosses PCIe between the bridged groups.");
-	FINDING_SAY(finding->remedy,
-		    "If the model fits: a tensor-parallel group for each "
-		    "bridged pair, and pipeline or data parallelism between "
-		    "them (--tensor-parallel-size 2).");
+	say_partial(d, &ranks, finding);
 	return true;
 }
 

@@ -17,6 +17,16 @@ static const char *transport_of(const struct diagnosis *d)
 	return gate && gate->transport ? gate->transport : "depends";
 }
 
+/* A pair that goes through host memory, by NCCL's words of all versions; -1. */
+static int shm_pair(const struct log_facts *log)
+{
+	for (int i = 0; i < log->pair_count; i++)
+		if (strstr(log->pairs[i].via, "SHM") ||
+		    strstr(log->pairs[i].via, "shared memory"))
+			return i;
+	return -1;
+}
+
 /* A pair that the log shows on SHM, or the rule that leads there. */
 static void say_shm_evidence(const struct diagnosis *d, struct finding *finding)
 {
@@ -24,13 +34,10 @@ static void say_shm_evidence(const struct diagnosis *d, struct finding *finding)
 	char origin[96];
 
 	if (d->has_log && d->log.transport) {
-		int i = 0;
+		int i = shm_pair(&d->log);
 
-		while (i < d->log.pair_count &&
-		       strstr(d->log.pairs[i].via, "P2P"))
-			i++;
 		finding_log_origin(d, d->log.line.transport, origin);
-		if (i < d->log.pair_count)
+		if (i >= 0)
 			FINDING_SAY(finding->evidence,
 				    "NCCL's line: %d -> %d via %s (%s)",
 				    d->log.pairs[i].from, d->log.pairs[i].to,
@@ -54,6 +61,7 @@ static void say_shm_remedy(const struct diagnosis *d, struct finding *finding)
 {
 	const struct gate *gate = finding_gate(d, "transport");
 	const struct gate_step *peer = finding_step(gate, "nvml_p2p_status");
+	const struct gate_step *cuda = finding_step(gate, "cuda_peer");
 	struct gate_question question;
 	char value[48], origin[96];
 
@@ -71,6 +79,13 @@ static void say_shm_remedy(const struct diagnosis *d, struct finding *finding)
 			    "None in NCCL: the driver refuses peer access, so "
 			    "host memory is its way. Keep ranks on one socket "
 			    "if there is a choice.");
+	else if (cuda && cuda->answer == GATE_NO)
+		FINDING_SAY(finding->remedy,
+			    "Find out why CUDA refuses: compare nvidia-smi "
+			    "topo -p2p r inside and outside of the container, "
+			    "and start without libraries that stand between "
+			    "the engine and the driver (shared GPUs). No "
+			    "NCCL_P2P_LEVEL helps.");
 	else
 		FINDING_SAY(finding->remedy,
 			    "%sNCCL_P2P_LEVEL=SYS, tried with a short run of "
@@ -89,6 +104,9 @@ static bool look_shm(const struct diagnosis *d, struct finding *finding)
 	bool mixed = !strcmp(transport, "mixed");
 
 	if (!mixed && strcmp(transport, "SHM") != 0)
+		return false;
+	/* of P2P within hosts and a network between them */
+	if (mixed && d->has_log && d->log.pair_count && shm_pair(&d->log) < 0)
 		return false;
 	/* where the engine's kernel takes the small messages it matters less */
 	finding->severity =
@@ -377,6 +395,46 @@ static bool look_bucket(const struct diagnosis *d, struct finding *finding)
 	return true;
 }
 
+static bool look_eager(const struct diagnosis *d, struct finding *finding)
+{
+	if (!d->has_log || d->log.enforce_eager != LOG_YES)
+		return false;
+	finding->severity = FINDING_WARNING;
+	FINDING_SAY(finding->title,
+		    "CUDA graphs are off: every kernel is launched by itself");
+	FINDING_SAY(finding->evidence, "enforce_eager=True (%.120s)",
+		    d->log.file);
+	FINDING_SAY(finding->consequence,
+		    "A step has hundreds of kernels, and the processor's time "
+		    "to launch each adds up. What that costs here was not "
+		    "measured.");
+	FINDING_SAY(finding->remedy,
+		    "Start without --enforce-eager. If that fails for want of "
+		    "memory, lower --gpu-memory-utilization or capture fewer "
+		    "sizes (--cuda-graph-sizes).");
+	return true;
+}
+
+/* Said by NCCL, by torch or by the engine, where nothing else was given. */
+static bool look_refused(const struct diagnosis *d, struct finding *finding)
+{
+	char origin[96];
+
+	if (!d->has_log || !d->log.p2p_refused || finding_rule(d))
+		return false;
+	finding->severity = FINDING_WARNING;
+	finding_log_origin(d, d->log.line.p2p_refused, origin);
+	FINDING_SAY(finding->title,
+		    "The driver refuses peer access between two GPUs");
+	FINDING_SAY(finding->evidence, "the log says so (%s)", origin);
+	FINDING_SAY(finding->consequence,
+		    "What needs it fails or goes through host memory.");
+	FINDING_SAY(finding->remedy,
+		    "Ask the driver why: nvidia-smi topo -p2p r (CNS: the "
+		    "chipset, GNS: the GPU or its driver, TNS: the topology).");
+	return true;
+}
+
 /* The list ends early, or hides everything. */
 static bool look_visible(const struct diagnosis *d, struct finding *finding)
 {
@@ -392,7 +450,7 @@ static bool look_visible(const struct diagnosis *d, struct finding *finding)
 		    "CUDA takes the list up to the first entry that names "
 		    "nothing, without a word.");
 	FINDING_SAY(finding->remedy,
-		    "Mend the list: indices from 0, or whole UUIDs of "
+		    "Correct the list: indices from 0, or whole UUIDs of "
 		    "nvidia-smi -L.");
 	return true;
 }
@@ -400,7 +458,9 @@ static bool look_visible(const struct diagnosis *d, struct finding *finding)
 const struct finding_row findings_of_run[] = {
 	{"visible_devices_cut", look_visible},
 	{"shm_too_small", look_shm_full},
+	{"cuda_graphs_off", look_eager},
 	{"uuid_in_visible_devices", look_uuid},
+	{"p2p_refused", look_refused},
 	{"nccl_shm_transport", look_shm},
 	{"claimed_bandwidth_wrong", look_claimed},
 	{"stale_p2p_cache", look_cache},

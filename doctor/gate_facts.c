@@ -179,6 +179,18 @@ static int pairs(const struct gate_question *question)
 	return question->tp * (question->tp - 1) / 2;
 }
 
+/* Of two ranks it is "the pair", of more "all 6 pairs". */
+static void say_all(struct gate_said *said, int count, const char *before,
+		    const char *verb, const char *behind)
+{
+	if (count == 1)
+		GATE_SAY(said->evidence, "%sthe pair%s%s", before,
+			 *verb ? " has" : "", behind);
+	else
+		GATE_SAY(said->evidence, "%sall %d pairs%s%s", before, count,
+			 verb, behind);
+}
+
 void gate_pairs_nvlink(const struct gate_question *question,
 		       struct gate_said *said)
 {
@@ -202,7 +214,7 @@ void gate_pairs_nvlink(const struct gate_question *question,
 	said->answer = together(&tally);
 	say_origin(question, tally.from, said->origin);
 	if (said->answer == GATE_YES)
-		GATE_SAY(said->evidence, "all %d pairs have NVLink", tally.yes);
+		say_all(said, tally.yes, "", " have", " NVLink");
 	else if (said->answer == GATE_UNKNOWN)
 		GATE_SAY(said->evidence,
 			 "the links of %d of %d pairs were not given",
@@ -270,13 +282,14 @@ void gate_pairs_peer(const struct gate_question *question,
 			 "pairs (nvidia-smi topo -p2p r)",
 			 ranks ? tally.unknown : pairs(question),
 			 pairs(question));
+	else if (ranks < 2)
+		gate_said_assumed(said, GATE_YES, "one rank has no pair");
 	else if (tally.implied == tally.yes)
 		gate_said_assumed(said, GATE_YES,
 				  "NVLink between all pairs implies peer "
 				  "access; the driver's word was not given");
 	else
-		GATE_SAY(said->evidence, "the driver says OK for all %d pairs",
-			 tally.yes);
+		say_all(said, tally.yes, "the driver says OK for ", "", "");
 }
 
 bool gate_setting(const struct gate_question *question, const char *name,

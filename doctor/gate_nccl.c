@@ -20,6 +20,7 @@
 enum distance {
 	DISTANCE_LOC = 0,
 	DISTANCE_NVL = 1,
+	DISTANCE_NVB = 2,
 	DISTANCE_PIX = 4,
 	DISTANCE_PXB = 5,
 	DISTANCE_PHB = 8,
@@ -33,6 +34,25 @@ struct level {
 	char evidence[160];
 	char origin[96];
 };
+
+static bool has_nvlink(const struct gate_question *question, int i, int k)
+{
+	struct oh__from from;
+
+	return i != k && gate_pair_nvlink(question, i, k, &from) == GATE_YES;
+}
+
+/* The rank that has NVLink to both, through which NCCL goes where the two have
+ * none: eight V100 in a hybrid mesh. -1: there is none. */
+static int bridge_of(const struct gate_question *question, int i, int k)
+{
+	if (has_nvlink(question, i, k))
+		return -1;
+	for (int n = 0; n < question->tp; n++)
+		if (has_nvlink(question, i, n) && has_nvlink(question, n, k))
+			return n;
+	return -1;
+}
 
 static int distance_of(const struct gate_question *question, int i, int k)
 {
@@ -52,6 +72,8 @@ static int distance_of(const struct gate_question *question, int i, int k)
 
 	if (a < 0 || b < 0)
 		return DISTANCE_UNKNOWN;
+	if (bridge_of(question, i, k) >= 0)
+		return DISTANCE_NVB;
 	return distances[question->machine->link[a][b].kind];
 }
 
@@ -153,6 +175,43 @@ static const char *logged_transport(const struct log_facts *log, int i, int k)
 	return NULL;
 }
 
+/* NVML is asked for each hop: of the pair itself, or of the two by a rank
+ * between them. */
+static enum gate_answer nvml_says(const struct gate_question *question, int i,
+				  int k, enum oh__peer_status *status)
+{
+	struct oh__from from;
+	int between = bridge_of(question, i, k);
+	enum gate_answer first, second;
+
+	if (between < 0)
+		return gate_pair_peer(question, i, k, status, &from);
+	first = gate_pair_peer(question, i, between, status, &from);
+	if (first != GATE_YES)
+		return first;
+	second = gate_pair_peer(question, between, k, status, &from);
+	return second;
+}
+
+/*
+ * CUDA says what NVML says, unless vLLM was refused: its newer versions put
+ * the same question to CUDA, older ones tried it with data.
+ */
+static enum gate_answer cuda_says(const struct gate_question *question)
+{
+	const struct log_facts *log = question->log;
+
+	if (!log || log->engine != LOG_VLLM ||
+	    strcmp(log->custom_rule, "p2p_failed") != 0 ||
+	    (log->tensor_parallel_size &&
+	     log->tensor_parallel_size != (uint64_t)question->tp))
+		return GATE_YES;
+	return !*log->p2p_cache_action && log->version.known &&
+			       version_at_least(&log->version, "0.12")
+		       ? GATE_NO
+		       : GATE_UNKNOWN;
+}
+
 static bool shm_disabled(const struct gate_question *question)
 {
 	char value[48], origin[96];
@@ -167,8 +226,8 @@ static const char *transport_of(const struct gate_question *question,
 {
 	enum gate_answer allowed = level_allows(question, level, i, k);
 	enum oh__peer_status status;
-	struct oh__from from;
-	enum gate_answer peer = gate_pair_peer(question, i, k, &status, &from);
+	enum gate_answer peer = nvml_says(question, i, k, &status);
+	enum gate_answer cuda = cuda_says(question);
 	const char *logged, *other = shm_disabled(question) ? "NET" : "SHM";
 
 	if (allowed == GATE_NO) {
@@ -183,9 +242,13 @@ static const char *transport_of(const struct gate_question *question,
 	*why = allowed == GATE_UNKNOWN ? "level_allows"
 	       : peer == GATE_UNKNOWN  ? "nvml_p2p_status"
 				       : "cuda_peer";
-	if (allowed == GATE_YES && peer == GATE_YES)
+	if (allowed == GATE_YES && peer == GATE_YES && cuda == GATE_YES)
 		return "P2P";
 	logged = logged_transport(question->log, i, k);
+	if (!logged && cuda == GATE_NO) {
+		*why = "cuda_peer";
+		return other;
+	}
 	if (!logged)
 		return "depends";
 	*why = "log";
@@ -282,27 +345,67 @@ static void add_level_step(const struct gate_question *question,
 	}
 }
 
+/* Where NVLink reaches every pair, if by a GPU between, the pairs without it
+ * are not asked for. */
+static void say_nvml(const struct gate_question *question,
+		     struct gate_said *said)
+{
+	int bridged = 0, all = question->tp * (question->tp - 1) / 2;
+
+	gate_pairs_peer(question, said);
+	for (int i = 0; i < question->tp; i++)
+		for (int k = i + 1; k < question->tp; k++) {
+			enum oh__peer_status status;
+
+			if (nvml_says(question, i, k, &status) != GATE_YES)
+				return;
+			bridged += bridge_of(question, i, k) >= 0;
+		}
+	if (!bridged)
+		return;
+	gate_said_assumed(said, GATE_YES, "");
+	GATE_SAY(said->evidence,
+		 "%d of %d pairs have NVLink, which implies peer access; NCCL "
+		 "reaches the other %d through a GPU that has NVLink to both",
+		 all - bridged, all, bridged);
+}
+
+static void say_cuda(const struct gate_question *question,
+		     struct gate_said *said)
+{
+	const struct log_facts *log = question->log;
+	enum gate_answer cuda = cuda_says(question);
+
+	if (log && log->p2p_refused)
+		gate_said_logged(said, GATE_NO, log, log->line.p2p_refused,
+				 "NCCL's lines say that CUDA or NVML refuses a "
+				 "pair");
+	else if (said->answer == GATE_YES && cuda == GATE_NO)
+		gate_said_logged(said, cuda, log, log->line.custom,
+				 "vLLM asked CUDA the same, and it said no");
+	else if (said->answer == GATE_YES && cuda == GATE_UNKNOWN)
+		gate_said_logged(said, cuda, log, log->line.custom,
+				 "vLLM's own test of peer access failed, which "
+				 "NCCL does not make");
+	else if (said->answer == GATE_YES)
+		gate_said_assumed(said, GATE_YES,
+				  "CUDA answers as NVML does; that is no proof "
+				  "that data moves");
+}
+
 static void add_peer_steps(const struct gate_question *question,
 			   struct gate *gate)
 {
 	struct gate_said said = {0};
-	const struct log_facts *log = question->log;
 	struct gate_step *step;
 
-	gate_pairs_peer(question, &said);
+	say_nvml(question, &said);
 	step = gate_add(gate, "nvml_p2p_status", said.answer, SOURCE);
 	GATE_SAY(step->question,
 		 "Does NVML say OK for reads and writes of every pair?");
 	GATE_SAY(step->evidence, "%s", said.evidence);
 	GATE_SAY(step->origin, "%s", said.origin);
-	if (log && log->p2p_refused)
-		gate_said_logged(&said, GATE_NO, log, log->line.p2p_refused,
-				 "NCCL's lines say that CUDA or NVML refuses a "
-				 "pair");
-	else if (said.answer == GATE_YES)
-		gate_said_assumed(&said, GATE_YES,
-				  "CUDA answers as NVML does; that is no proof "
-				  "that data moves");
+	say_cuda(question, &said);
 	step = gate_add(gate, "cuda_peer", said.answer, SOURCE);
 	GATE_SAY(step->question,
 		 "Does cudaDeviceCanAccessPeer say yes for every pair?");

@@ -134,8 +134,8 @@ void vllm_switch(const struct vllm_case *at, const char *variable,
 		return;
 	}
 	gate_said_assumed(said, standard ? GATE_YES : GATE_NO, "");
-	GATE_SAY(said->evidence, "%s is not set; its default is %d", variable,
-		 standard);
+	GATE_SAY(said->evidence, "assumed not set; the default of %s is %d",
+		 variable, standard);
 }
 
 static const struct vllm_size_row *size_row(struct gate *gate,
@@ -197,6 +197,12 @@ static void begin(struct gate *gate, const char *feature,
 	if (!version_at_least(&question->version, "0.6")) {
 		gate->version_estimated = true;
 		gate_assume(gate, "the rules of 0.6, the oldest that were "
+				  "read");
+	}
+	if (question->version.known &&
+	    version_at_least(&question->version, "0.31")) {
+		gate->version_estimated = true;
+		gate_assume(gate, "the rules of 0.30, the newest that were "
 				  "read");
 	}
 }

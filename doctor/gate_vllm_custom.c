@@ -447,10 +447,6 @@ static const struct {
 	 "the model must fit two GPUs; peer access over PCIe is then used "
 	 "without a test unless VLLM_SKIP_P2P_CHECK=0"},
 	{"pcie_more_than_two", VLLM_ALWAYS,
-	 "NVLink between every pair of ranks",
-	 "bridges join two cards each: with more than two ranks the pairs "
-	 "between them stay PCIe, and the rule holds"},
-	{"pcie_more_than_two", VLLM_ALWAYS,
 	 "--disable-custom-all-reduce: silences the warning",
 	 "changes nothing else; VLLM_SKIP_P2P_CHECK does not reach this rule "
 	 "either"},
@@ -479,6 +475,17 @@ static const struct {
 	 "cached and not tried again after a new driver"},
 };
 
+/* What needs peer access is nothing to offer where the driver refuses it. */
+static bool is_refused(const struct vllm_case *at, const char *what)
+{
+	struct gate_said said = {0};
+
+	if (!strstr(what, "PCIE_IPC") && !strstr(what, "size 2:"))
+		return false;
+	gate_pairs_peer(at->question, &said);
+	return said.answer == GATE_NO;
+}
+
 static void say_overrides(const struct vllm_case *at)
 {
 	const char *rule = at->gate->rule;
@@ -489,7 +496,8 @@ static void say_overrides(const struct vllm_case *at)
 		const char *of = overrides[i].rule;
 		bool fits = rule ? of && !strcmp(of, rule) : !of;
 
-		if (fits && vllm_has(at->gate, overrides[i].since))
+		if (fits && !is_refused(at, overrides[i].what) &&
+		    vllm_has(at->gate, overrides[i].since))
 			gate_override(at->gate, overrides[i].what,
 				      overrides[i].risk);
 	}

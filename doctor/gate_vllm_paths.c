@@ -557,6 +557,11 @@ static void pcie_ranks(const struct vllm_case *at, struct gate_said *said)
 	said->answer = tp == 2 || tp == 4 || tp == 8 ? GATE_YES : GATE_NO;
 }
 
+static void pcie_peer(const struct vllm_case *at, struct gate_said *said)
+{
+	gate_pairs_peer(at->question, said);
+}
+
 #define PCIE_IPC "vLLM flashinfer PCIe IPC all-reduce, pull request 53576"
 static const struct vllm_rule pcie_rules[] = {
 	{"not_in_version", "Does this version have the path (0.30)?",
@@ -568,6 +573,10 @@ static const struct vllm_rule pcie_rules[] = {
 	 VLLM_ALWAYS, VLLM_NEVER, pcie_library, PCIE_IPC},
 	{"world_size_unsupported", "Is the number of ranks 2, 4 or 8?",
 	 VLLM_ALWAYS, VLLM_NEVER, pcie_ranks, PCIE_IPC},
+	{"p2p_failed", "Can every rank reach every other's memory?",
+	 VLLM_ALWAYS, VLLM_NEVER, pcie_peer, PCIE_IPC},
+	{"not_captured", "Are steps captured in CUDA graphs?", VLLM_ALWAYS,
+	 VLLM_NEVER, fusion_compiled, PCIE_IPC},
 	{"not_contiguous", "In each call: is the tensor contiguous?",
 	 VLLM_ALWAYS, VLLM_NEVER, ask_contiguous, PCIE_IPC},
 };

@@ -78,6 +78,7 @@ static const struct hardware table[] = {
 	{"RTX 4000 Ada", 360, 89, false, PRODUCT},
 	{"RTX 4500 Ada", 432, 89, false, PRODUCT},
 	{"RTX 5000 Ada", 576, 89, false, PRODUCT},
+	{"RTX 5880 Ada", 960, 89, false, PRODUCT},
 	{"RTX 6000 Ada", 960, 89, false, PRODUCT},
 	{"RTX PRO 4000 Blackwell", 672, 120, false, PRODUCT},
 	{"RTX PRO 4500 Blackwell", 896, 120, false, PRODUCT},

@@ -3,8 +3,9 @@
  * Reads the files of a case. What a file is, its content says: a JSON object
  * with a model's keys is a config; any other text goes, line by line and in
  * constant memory, to the readers of machines, logs and metrics at once, as a
- * pasted report may hold all three. A file in which nobody finds anything is an
- * error that says what would do.
+ * pasted report may hold all three, and a config between them: lines from "{"
+ * to "}" at the same depth. A file in which nobody finds anything is an error
+ * that says what would do.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +25,8 @@
 #define PIECE_BYTES (1 << 18)
 /* A config is some KiB; what is larger is something else. */
 #define CONFIG_MOST_BYTES (4u << 20)
+/* One between other lines of a paste. */
+#define PASTED_MOST_BYTES (1u << 18)
 
 static const char *const kinds[] = {
 	[INPUT_TOPO] = "topo",	     [INPUT_LOG] = "log",
@@ -36,6 +39,18 @@ const char *input_kind_name(enum input_kind kind)
 	return kinds[kind];
 }
 
+/* A config in a paste: the lines from one that is "{" on. */
+struct pasted {
+	bool open;
+	size_t indent, used;
+	uint64_t line, first; /* this one, and the one with the "{" */
+	bool has_model;
+	enum oh_status status; /* why the first was none */
+	struct oh_error error;
+	struct model model;
+	char text[PASTED_MOST_BYTES];
+};
+
 /* A file that is being read. */
 struct reading {
 	const char *name; /* for people */
@@ -46,6 +61,7 @@ struct reading {
 	struct oh__machine machine; /* what they found */
 	struct log_facts facts;
 	struct metrics counted;
+	struct pasted pasted; /* its text is not cleared */
 	struct lines lines;
 	size_t used; /* of piece */
 	char piece[PIECE_BYTES];
@@ -136,25 +152,88 @@ static bool begins_object(const struct reading *reading)
 	return i < reading->used && reading->piece[i] == '{';
 }
 
-static enum oh_status read_config(struct diagnosis *d, const char *name,
-				  const char *text, size_t bytes)
+static enum oh_status take_model(struct diagnosis *d, const char *name,
+				 const struct model *model)
 {
-	enum oh_status status;
-
 	if (d->has_model)
 		return OH__FAIL(OH_ERR_INVALID,
 				"%s: a second model, the first is in %s; give "
 				"one",
 				name, d->model.file);
-	status = model_read(name, text, bytes, &d->model);
-	d->has_model = !status;
-	return status ? status : add_input(d, name, INPUT_CONFIG);
+	d->model = *model;
+	d->has_model = true;
+	return add_input(d, name, INPUT_CONFIG);
+}
+
+static enum oh_status read_config(struct diagnosis *d, const char *name,
+				  const char *text, size_t bytes)
+{
+	struct model model;
+	enum oh_status status = model_read(name, text, bytes, &model);
+
+	return status ? status : take_model(d, name, &model);
+}
+
+/* An object of a paste has ended. What is no config, or a broken one, counts
+ * only where nothing else is in the file. */
+static void close_pasted(struct pasted *pasted, const char *name)
+{
+	char place[192];
+	enum oh_status status;
+
+	pasted->open = false;
+	if (pasted->has_model || !model_is_config(pasted->text, pasted->used))
+		return;
+	snprintf(place, sizeof(place), "%.140s, object at line %llu", name,
+		 (unsigned long long)pasted->first);
+	status = model_read(place, pasted->text, pasted->used, &pasted->model);
+	pasted->has_model = !status;
+	if (!status)
+		snprintf(pasted->model.file, sizeof(pasted->model.file), "%s",
+			 name);
+	if (!status || pasted->status)
+		return;
+	pasted->status = status;
+	pasted->error = *oh_last_error();
+}
+
+/* "{" alone in its line opens an object, "}" as far in closes it. */
+static void take_pasted(struct pasted *pasted, const char *name,
+			const char *line, size_t bytes)
+{
+	size_t indent = 0;
+
+	pasted->line++;
+	while (bytes && (line[bytes - 1] == ' ' || line[bytes - 1] == '\t'))
+		bytes--;
+	while (indent < bytes && (line[indent] == ' ' || line[indent] == '\t'))
+		indent++;
+	if (bytes == indent + 1 && line[indent] == '{' &&
+	    (!pasted->open || indent <= pasted->indent)) {
+		pasted->open = true;
+		pasted->indent = indent;
+		pasted->used = 0;
+		pasted->first = pasted->line;
+	}
+	if (!pasted->open)
+		return;
+	if (bytes >= sizeof(pasted->text) - pasted->used) {
+		pasted->open = false;
+		return;
+	}
+	memcpy(pasted->text + pasted->used, line, bytes);
+	pasted->used += bytes;
+	pasted->text[pasted->used++] = '\n';
+	if (bytes == indent + 1 && line[indent] == '}' &&
+	    indent == pasted->indent)
+		close_pasted(pasted, name);
 }
 
 static void take_line(void *context, const char *line, size_t bytes)
 {
 	struct reading *reading = context;
 
+	take_pasted(&reading->pasted, reading->name, line, bytes);
 	oh__report_feed(reading->report, line, bytes);
 	log_reader_feed(reading->log, line, bytes);
 	metrics_reader_feed(reading->metrics, line, bytes);
@@ -198,6 +277,19 @@ static enum oh_status take_metrics(struct diagnosis *d,
 	return add_input(d, reading->name, INPUT_METRICS);
 }
 
+/* The reader does not know the file's name. */
+static bool finish_metrics(struct reading *reading)
+{
+	struct oh_error error;
+
+	if (metrics_reader_finish(reading->metrics, &reading->counted))
+		return true;
+	/* a copy: the message is not to be written over itself */
+	error = *oh_last_error();
+	OH__FAIL(OH_ERR_INVALID, "%s: %.400s", reading->name, error.message);
+	return false;
+}
+
 /* Ends all readers, whatever one of them says; the first failure counts. */
 static enum oh_status finish(struct reading *reading, bool *machine)
 {
@@ -212,11 +304,8 @@ static enum oh_status finish(struct reading *reading, bool *machine)
 		first = *oh_last_error();
 	if (reading->log)
 		log_reader_finish(reading->log, &reading->facts);
-	if (reading->metrics &&
-	    !metrics_reader_finish(reading->metrics, &reading->counted) &&
-	    !status) {
-		status = OH__FAIL(OH_ERR_INVALID, "%s: %.400s", reading->name,
-				  oh_last_error()->message);
+	if (reading->metrics && !finish_metrics(reading) && !status) {
+		status = OH_ERR_INVALID;
 		first = *oh_last_error();
 	}
 	reading->report = NULL;
@@ -224,6 +313,20 @@ static enum oh_status finish(struct reading *reading, bool *machine)
 	reading->metrics = NULL;
 	oh__error_restore(&first);
 	return status;
+}
+
+static enum oh_status fail_unknown(const struct reading *reading)
+{
+	if (reading->pasted.status) {
+		oh__error_restore(&reading->pasted.error);
+		return reading->pasted.status;
+	}
+	return OH__FAIL(
+		OH_ERR_INVALID,
+		"%s: nothing in it was recognised; it takes nvidia-smi "
+		"topo -m or a text that holds it, a log of vLLM, SGLang "
+		"or NCCL, their /metrics, or a model's config.json",
+		reading->name);
 }
 
 static enum oh_status take_all(struct diagnosis *d, struct reading *reading)
@@ -238,14 +341,12 @@ static enum oh_status take_all(struct diagnosis *d, struct reading *reading)
 		status = take_log(d, reading);
 	if (!status && reading->counted.found)
 		status = take_metrics(d, reading);
-	if (status || machine || log || reading->counted.found)
+	if (!status && reading->pasted.has_model)
+		status = take_model(d, reading->name, &reading->pasted.model);
+	if (status || machine || log || reading->counted.found ||
+	    reading->pasted.has_model)
 		return status;
-	return OH__FAIL(
-		OH_ERR_INVALID,
-		"%s: nothing in it was recognised; it takes nvidia-smi "
-		"topo -m or a text that holds it, a log of vLLM, SGLang "
-		"or NCCL, their /metrics, or a model's config.json",
-		reading->name);
+	return fail_unknown(reading);
 }
 
 static enum oh_status read_lines(struct diagnosis *d, struct reading *reading,
@@ -260,6 +361,24 @@ static enum oh_status read_lines(struct diagnosis *d, struct reading *reading,
 	}
 	lines_end(&reading->lines);
 	return take_all(d, reading);
+}
+
+/* A config, or a paste that begins with one: what is wrong with a config alone
+ * is what it says as a whole. */
+static enum oh_status read_config_first(struct diagnosis *d,
+					struct reading *reading,
+					const char *text, size_t bytes)
+{
+	enum oh_status status = read_config(d, reading->name, text, bytes);
+	struct oh_error error;
+
+	if (!status)
+		return OH_OK;
+	error = *oh_last_error();
+	if (!read_lines(d, reading, text, bytes))
+		return OH_OK;
+	oh__error_restore(&error);
+	return status;
 }
 
 /* An object: a config, or a log whose lines are objects. */
@@ -281,7 +400,7 @@ static enum oh_status read_object(struct diagnosis *d, struct reading *reading)
 			status = fail_read(reading);
 	} while (!status && reading->used);
 	if (!status && model_is_config(text, bytes))
-		status = read_config(d, reading->name, text, bytes);
+		status = read_config_first(d, reading, text, bytes);
 	else if (!status)
 		status = read_lines(d, reading, text, bytes);
 	free(text);
@@ -331,7 +450,7 @@ static enum oh_status read_file(struct diagnosis *d, const char *file,
 	enum oh_status status;
 	bool machine;
 
-	memset(reading, 0, offsetof(struct reading, lines));
+	memset(reading, 0, offsetof(struct reading, pasted.text));
 	reading->name = strcmp(file, "-") ? file : "standard input";
 	status = open_file(file, &reading->fd);
 	if (status)
@@ -365,12 +484,20 @@ enum oh_status diagnosis_read(struct diagnosis *diagnosis, char **files,
 
 enum oh_status diagnosis_read_this_machine(struct diagnosis *diagnosis)
 {
-	enum oh_status status = oh__machine_read_nvml(&diagnosis->machine);
+	struct oh__machine *here = calloc(1, sizeof(*here));
+	enum oh_status status;
 
+	if (!here)
+		return OH__FAIL(OH_ERR_NO_MEMORY, "no memory for a machine");
+	status = oh__machine_read_nvml(here);
+	if (!status) {
+		oh__machine_read_host(here, "");
+		oh__machine_read_variables(here);
+		status = oh__machine_merge(&diagnosis->machine, here);
+	}
+	free(here);
 	if (status)
 		return status;
-	oh__machine_read_host(&diagnosis->machine, "");
-	oh__machine_read_variables(&diagnosis->machine);
 	diagnosis->has_machine = true;
 	return add_input(diagnosis, "this machine", INPUT_MACHINE);
 }

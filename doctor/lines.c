@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+/* Units looked at for a text without a mark, and how few are too few. */
+#define PROBE 64
+#define PROBE_LEAST 4
+
 void lines_begin(struct lines *lines, lines_take *take, void *context)
 {
 	lines->take = take;
@@ -93,6 +97,22 @@ static void feed_wide(struct lines *lines, const char *data, size_t bytes)
 	feed_bytes(lines, text, used);
 }
 
+/* Without a mark: letters of UTF-16 have a zero before or behind them. */
+static int wide_by_zeros(const char *data, size_t bytes)
+{
+	size_t zeros[2] = {0, 0}, pairs = bytes / 2;
+
+	if (pairs > PROBE)
+		pairs = PROBE;
+	for (size_t i = 0; i < 2 * pairs; i++)
+		zeros[i % 2] += !data[i];
+	if (pairs < PROBE_LEAST || (zeros[0] && zeros[1]))
+		return 0;
+	if (zeros[1] >= pairs - pairs / 4)
+		return 1;
+	return zeros[0] >= pairs - pairs / 4 ? 2 : 0;
+}
+
 void lines_feed(struct lines *lines, const char *data, size_t bytes)
 {
 	/* the first piece holds the mark: pieces are not of one byte */
@@ -107,6 +127,8 @@ void lines_feed(struct lines *lines, const char *data, size_t bytes)
 		} else if (bytes >= 3 && !memcmp(data, "\xef\xbb\xbf", 3)) {
 			data += 3;
 			bytes -= 3;
+		} else {
+			lines->wide = wide_by_zeros(data, bytes);
 		}
 	}
 	lines->begun = true;

@@ -2,8 +2,9 @@
 /*
  * Cuts a stream into lines for readers that take one at a time: "\n", "\r\n"
  * and a last line without an end. A line is given whole up to LINES_LONGEST
- * bytes; what is longer is cut there and the rest of it skipped. UTF-16 with a
- * byte order mark (what a Windows shell writes) becomes ASCII.
+ * bytes; what is longer is cut there and the rest of it skipped. UTF-16 (what a
+ * Windows shell writes), known by its byte order mark or by a zero in every
+ * second byte at the beginning, becomes ASCII.
  */
 #ifndef OH_DOCTOR_LINES_H
 #define OH_DOCTOR_LINES_H

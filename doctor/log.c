@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "doctor/decimal.h"
 #include "doctor/log_private.h"
 
 #define LINE_MOST 65536
@@ -228,6 +229,16 @@ void log_seen(struct log_reader *reader, enum log_identity kind, uint64_t id)
 		run->ids[kind][run->id_count[kind]++] = id;
 }
 
+void log_world(struct log_reader *reader, const struct log_hit *hit)
+{
+	uint64_t ranks;
+
+	if (decimal_read_count(hit->line + hit->after, hit->bytes - hit->after,
+			       &ranks) &&
+	    ranks <= LOG_WORLD && ranks > reader->run.world)
+		reader->run.world = ranks;
+}
+
 bool log_outweighs(struct log_reader *reader, enum log_key key,
 		   enum log_strength strength)
 {
@@ -329,6 +340,20 @@ void log_rate(struct log_reader *reader, double tokens_per_second,
 	facts->line.rate = reader->line;
 }
 
+void log_accepted(struct log_reader *reader, const struct log_hit *hit)
+{
+	struct log_facts *facts = &reader->run.facts;
+	double tokens;
+
+	/* "nan" before the first draft; no draft has a thousand tokens */
+	if (!decimal_read(hit->line + hit->after, hit->bytes - hit->after,
+			  &tokens) ||
+	    !(tokens >= 1 && tokens < 1000))
+		return;
+	facts->tokens_per_step = tokens;
+	facts->line.tokens_per_step = reader->line;
+}
+
 static enum log_engine engine_of(const struct log_reader *reader)
 {
 	if (reader->certain != LOG_NONE)
@@ -381,6 +406,8 @@ static void conclude(struct log_run *run, enum log_engine engine)
 	facts->version = run->versions[engine].version;
 	facts->line.version = run->versions[engine].line;
 	facts->ranks = count_ranks(run, engine);
+	if (facts->ranks < run->world)
+		facts->ranks = run->world;
 	facts->transport = transport_of(run);
 	if (why_unknown && facts->disable_custom == LOG_YES) {
 		facts->custom = LOG_CUSTOM_DISABLED;

@@ -20,7 +20,8 @@
 #define LOG_GROUPS 8 /* of backend lists */
 #define LOG_BACKENDS 12
 #define LOG_PAIRS 64
-#define LOG_RANKS 64
+#define LOG_RANKS 64 /* that are told apart */
+#define LOG_WORLD 65536 /* the most that a log may say */
 
 enum log_engine {
 	LOG_NONE, /* no line of an engine or of NCCL */
@@ -76,7 +77,8 @@ struct log_facts {
 	char custom_rule[32]; /* a name of the gate: pcie_more_than_two, ... */
 	char custom_generation[8]; /* SGLang: "v1", "v2" */
 	uint64_t disabled_warnings; /* lines that say it is disabled */
-	uint64_t ranks; /* of the engine that were seen; 0: none by number */
+	/* of the engine: seen by number, or as many as it says; 0: neither */
+	uint64_t ranks;
 	uint64_t tensor_parallel_size; /* 0: not said */
 	enum log_symm_mem symm_mem;
 	char symm_mem_capability[8]; /* "12.0" */
@@ -108,6 +110,8 @@ struct log_facts {
 	/* a rate that the engine printed last: tokens/s; 0: none */
 	double generation_tokens_per_second;
 	uint64_t generation_running; /* requests at that line; 0: not said */
+	/* speculative decoding: what a step yields on average; 0: not said */
+	double tokens_per_step;
 	/* SGLang v2's "All Reduce config" */
 	bool v2_seen;
 	double v2_symmetric_memory_mb, v2_local_buffer_mb;
@@ -116,7 +120,7 @@ struct log_facts {
 	struct {
 		uint64_t version, nccl, custom, symm_mem, rms_fusion, transport,
 			tensor_parallel_size, backends, p2p_cache, shm_full,
-			p2p_refused, rate;
+			p2p_refused, rate, tokens_per_step;
 	} line;
 	/* the first line that decided custom, without prefix and colour */
 	char custom_text[LOG_TEXT];

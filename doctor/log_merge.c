@@ -5,9 +5,58 @@
  * fact that comes from the other file keeps none.
  */
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
 #include "doctor/log.h"
+
+/* The last part of a path, or of a name with an owner. */
+static const char *last_part(const char *model)
+{
+	const char *slash = strrchr(model, '/');
+
+	return slash && slash[1] ? slash + 1 : model;
+}
+
+/* The same model may be a name in one file and a path in the other. */
+static bool same_model(const char *a, const char *b)
+{
+	return !*a || !*b || strcasestr(a, last_part(b)) ||
+	       strcasestr(b, last_part(a));
+}
+
+/* What a run decides once, and what both files say of it. */
+static enum oh_status check_same_start(const struct log_facts *a,
+				       const struct log_facts *b,
+				       const char *advice)
+{
+	bool both = a->custom && b->custom;
+
+	if (!same_model(a->model, b->model))
+		return OH__FAIL(OH_ERR_INVALID,
+				"the model is %.80s in %s, %.80s in %s: %s",
+				a->model, a->file, b->model, b->file, advice);
+	if (a->nccl.known && b->nccl.known &&
+	    version_compare(&a->nccl, &b->nccl))
+		return OH__FAIL(OH_ERR_INVALID,
+				"NCCL is %s in %s, %s in %s: %s", a->nccl.text,
+				a->file, b->nccl.text, b->file, advice);
+	/* one that is on can fail later */
+	if (both && (a->custom == LOG_CUSTOM_DISABLED) !=
+			    (b->custom == LOG_CUSTOM_DISABLED))
+		return OH__FAIL(OH_ERR_INVALID,
+				"the engine's own all-reduce is on in one of "
+				"%s and %s, off in the other: %s",
+				a->file, b->file, advice);
+	if (both && a->custom_rule[0] && b->custom_rule[0] &&
+	    strcmp(a->custom_rule, b->custom_rule))
+		return OH__FAIL(OH_ERR_INVALID,
+				"the engine's own all-reduce is off by %s in "
+				"%s, by %s in %s: %s",
+				a->custom_rule, a->file, b->custom_rule,
+				b->file, advice);
+	return OH_OK;
+}
 
 static enum oh_status check_same_run(const struct log_facts *a,
 				     const struct log_facts *b)
@@ -35,7 +84,7 @@ static enum oh_status check_same_run(const struct log_facts *a,
 				"the version is %s in %s, %s in %s: %s",
 				a->version.text, a->file, b->version.text,
 				b->file, advice);
-	return OH_OK;
+	return check_same_start(a, b, advice);
 }
 
 static void fill_text(char *into, const char *more, size_t bytes)
@@ -78,6 +127,8 @@ static void fill_engine(struct log_facts *into, const struct log_facts *more)
 			more->generation_tokens_per_second;
 		into->generation_running = more->generation_running;
 	}
+	if (into->tokens_per_step <= 0)
+		into->tokens_per_step = more->tokens_per_step;
 	into->disabled_warnings += more->disabled_warnings;
 	into->uuid_in_visible |= more->uuid_in_visible;
 	if (into->ranks < more->ranks)
@@ -91,6 +142,16 @@ static void fill_engine(struct log_facts *into, const struct log_facts *more)
 	FILL_TEXT(dtype);
 }
 
+static void add_pair(struct log_facts *into, const struct log_pair *pair)
+{
+	for (int i = 0; i < into->pair_count; i++)
+		if (into->pairs[i].from == pair->from &&
+		    into->pairs[i].to == pair->to)
+			return;
+	if (into->pair_count < LOG_PAIRS)
+		into->pairs[into->pair_count++] = *pair;
+}
+
 static void fill_nccl(struct log_facts *into, const struct log_facts *more)
 {
 	if (!into->nccl.known)
@@ -100,8 +161,7 @@ static void fill_nccl(struct log_facts *into, const struct log_facts *more)
 	else if (more->transport && more->transport != into->transport)
 		into->transport = LOG_TRANSPORT_MIXED;
 	for (int i = 0; i < more->pair_count; i++)
-		if (into->pair_count < LOG_PAIRS)
-			into->pairs[into->pair_count++] = more->pairs[i];
+		add_pair(into, &more->pairs[i]);
 	if (!into->nccl_setting_count) {
 		into->nccl_setting_count = more->nccl_setting_count;
 		memcpy(into->nccl_settings, more->nccl_settings,

@@ -59,7 +59,8 @@ static void take_stamp(struct log_reader *reader, const struct log_row *row,
 
 /*
  * "NCCL version 2.7.8+cuda11.1" as a line, or behind NCCL INFO; in PyTorch's
- * error text without the CUDA part. In prose something else follows.
+ * error text without the CUDA part; ncclras has "compiled with CUDA 13.0". In
+ * prose something else follows.
  */
 static void take_version(struct log_reader *reader, const struct log_row *row,
 			 const struct log_hit *hit)
@@ -76,6 +77,7 @@ static void take_version(struct log_reader *reader, const struct log_row *row,
 	log_copy(text, sizeof(text), hit, hit->after, ".+");
 	end = hit->after + strlen(text);
 	cuda = strstr(text, "+cuda");
+	info |= log_is_at(hit, end, " compiled with CUDA ");
 	while (end < hit->bytes && ((unsigned char)hit->line[end] <= ' ' ||
 				    strchr("`'\"", hit->line[end])))
 		end++;
@@ -149,7 +151,7 @@ static void keep_pair(struct log_facts *facts, int from, int to,
 	pair->to = to;
 	/* the words of old releases have blanks */
 	log_copy(pair->via, sizeof(pair->via), hit, hit->at + strlen(" via "),
-		 "/-()");
+		 "/-()[]");
 	length = strlen(pair->via);
 	if (log_is_at(hit, hit->at, " via direct shared memory"))
 		memcpy(pair->via, "direct shared memory",
@@ -246,10 +248,21 @@ static void take_full(struct log_reader *reader, const struct log_row *row,
 	facts->line.shm_full = log_line(reader);
 }
 
+/* "comm 0x3e41c5e0 rank 0 nranks 2 cudaDev 0 ..." */
+static void take_world(struct log_reader *reader, const struct log_row *row,
+		       const struct log_hit *hit)
+{
+	(void)row;
+	if (log_find_before(hit, "NCCL INFO ", STAMP_MOST))
+		log_world(reader, hit);
+}
+
 const struct log_row log_nccl_rows[] = {
 	{"NCCL INFO ", take_stamp, 0},
 	{"NCCL WARN ", take_stamp, 0},
 	{"NCCL version ", take_version, 0},
+	{" nranks ", take_world, 0},
+	{" nRanks ", take_world, 0},
 	{" via P2P/", take_pair, LOG_TRANSPORT_P2P},
 	{" via SHM/", take_pair, LOG_TRANSPORT_SHM},
 	{" via direct shared memory", take_pair, LOG_TRANSPORT_SHM},

@@ -55,6 +55,7 @@ struct log_run {
 	bool tp_listed; /* the list of the tensor-parallel group was seen */
 	bool fusion_ran; /* fusion is known from what was done, not set */
 	bool v0_workers, driver; /* vLLM before V1: the driver has no prefix */
+	uint64_t world; /* ranks of the largest group that was named */
 	struct log_version {
 		struct version version;
 		uint64_t line;
@@ -105,6 +106,9 @@ bool log_prefixed(struct log_reader *reader, bool mark);
 
 void log_seen(struct log_reader *reader, enum log_identity kind, uint64_t id);
 
+/* "world_size=4", "nranks 8": the number behind the literal. */
+void log_world(struct log_reader *reader, const struct log_hit *hit);
+
 /* Does this source's word count? It is noted as the one that does, then. */
 bool log_outweighs(struct log_reader *reader, enum log_key key,
 		   enum log_strength strength);
@@ -131,6 +135,9 @@ void log_generation(struct log_reader *reader, const char *generation);
 /* A rate; running is UINT64_MAX if the line does not say. */
 void log_rate(struct log_reader *reader, double tokens_per_second,
 	      uint64_t running);
+
+/* Tokens of a step of speculative decoding: the number behind the literal. */
+void log_accepted(struct log_reader *reader, const struct log_hit *hit);
 
 /* Where text ends behind the literal, within reach bytes; 0: it is not there.
  */

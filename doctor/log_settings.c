@@ -27,6 +27,7 @@ static const struct setting settings[] = {
 	{"tp_size", LOG_KEY_TP},
 	{"model", LOG_KEY_MODEL},
 	{"model_path", LOG_KEY_MODEL},
+	{"model_tag", LOG_KEY_MODEL}, /* vllm serve MODEL */
 	{"quantization", LOG_KEY_QUANTIZATION},
 	{"dtype", LOG_KEY_DTYPE},
 	{"enforce_eager", LOG_KEY_EAGER},
@@ -243,7 +244,7 @@ static size_t read_value(const struct log_hit *hit, size_t at, char *value,
 	for (; at < hit->bytes; at++) {
 		char c = hit->line[at];
 
-		if (!c || strchr(quoted ? "'\"\\" : ",)}] '\"\\", c))
+		if (!c || strchr(quoted ? "'\"\\" : ",)}] `'\"\\", c))
 			break;
 		if (used + 1 < size && (unsigned char)c >= ' ')
 			value[used++] = c;

@@ -125,11 +125,22 @@ static void take_rate(struct log_reader *reader, const struct log_row *row,
 	log_rate(reader, rate, running);
 }
 
+/* "accept len: 2.90", in a line of a decode batch */
+static void take_accepted(struct log_reader *reader, const struct log_row *row,
+			  const struct log_hit *hit)
+{
+	(void)row;
+	if (log_find_before(hit, "#running-req: ", LOG_NEAR))
+		log_accepted(reader, hit);
+}
+
 const struct log_row log_sglang_rows[] = {
 	{"server_args=", take_arguments, 0},
 	{"sglang: ", take_installed, 0},
 	{"sglang is using nccl==", take_nccl, 0},
 	{"Init torch distributed", take_sglang, 0},
+	/* before 0.3.1 or so */
+	{"Init nccl begin", take_sglang, 0},
 	{"Load weight begin", take_sglang, 0},
 	{"Scheduler hit an exception", take_sglang, 0},
 	{"CustomAllReduceV2 is disabled", take_v2_disabled, 2},
@@ -138,6 +149,8 @@ const struct log_row log_sglang_rows[] = {
 	{"Custom allreduce v2 initialized", take_v2, 0},
 	{"All Reduce config: ", take_v2_config, 0},
 	{"Setup Custom allreduce failed with ", take_failed, 0},
+	{"] Decode batch", take_sglang, 0},
 	{"gen throughput (token/s): ", take_rate, 0},
+	{" accept len: ", take_accepted, 0},
 	{NULL, NULL, 0},
 };

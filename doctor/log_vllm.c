@@ -185,6 +185,13 @@ static void take_local_rank(struct log_reader *reader,
 		log_seen(reader, LOG_WORKER_RANK, rank);
 }
 
+static void take_world(struct log_reader *reader, const struct log_row *row,
+		       const struct log_hit *hit)
+{
+	(void)row;
+	log_world(reader, hit);
+}
+
 /* Reasons by their words; a wrapped line may have lost the rest. */
 static const char *reason_of(const struct log_hit *hit)
 {
@@ -462,6 +469,15 @@ static void take_rate(struct log_reader *reader, const struct log_row *row,
 	log_rate(reader, rate, running);
 }
 
+/* "SpecDecoding metrics: Mean acceptance length: 2.61, ..." */
+static void take_accepted(struct log_reader *reader, const struct log_row *row,
+			  const struct log_hit *hit)
+{
+	(void)row;
+	log_is_of(reader, LOG_VLLM, false);
+	log_accepted(reader, hit);
+}
+
 const struct log_row log_vllm_rows[] = {
 	{"vLLM API server version ", take_start, 0},
 	{"vLLM server version ", take_start, 0},
@@ -486,8 +502,11 @@ const struct log_row log_vllm_rows[] = {
 	{"(Worker_", take_worker, V1_WORKER},
 	{"(VllmWorker ", take_worker, V1_WORKER},
 	{"(VllmWorkerProcess ", take_worker, V0_WORKER},
-	{"(RayWorkerWrapper ", take_worker, V0_WORKER},
+	/* RayWorkerWrapper, RayWorkerProc */
+	{"(RayWorker", take_worker, V0_WORKER},
 	{" local_rank=", take_local_rank, 0},
+	{"world_size=", take_world, 0},
+	{" in world size ", take_world, 0},
 	{"Custom allreduce is disabled", log_take_disabled, 1},
 	{"Custom collectives are disabled", log_take_disabled, 1},
 	{"Disabled the custom all-reduce kernel", log_take_disabled, 1},
@@ -504,5 +523,6 @@ const struct log_row log_vllm_rows[] = {
 	{"CUDA_VISIBLE_DEVICES", take_visible, 0},
 	{"invalid literal for int() with base 10: ", take_no_number, 0},
 	{"Avg generation throughput: ", take_rate, 0},
+	{"Mean acceptance length: ", take_accepted, 0},
 	{NULL, NULL, 0},
 };

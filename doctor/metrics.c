@@ -376,13 +376,24 @@ static void add_bucket(struct metrics_reader *reader,
 	add(reader, &histogram->buckets[at].total, sample->value);
 }
 
+/* Exporters that take no colon in a name, Ray's for one, write "vllm_...". */
+static bool begins_with(const char *text, size_t bytes, const char *name)
+{
+	size_t i = 0;
+
+	for (; name[i] && i < bytes; i++)
+		if (text[i] != name[i] && !(name[i] == ':' && text[i] == '_'))
+			return false;
+	return !name[i];
+}
+
 static bool is_name(const struct sample *sample, const char *name,
 		    const char *suffix)
 {
 	size_t length = strlen(name), more = strlen(suffix);
 
 	return sample->name_bytes == length + more &&
-	       !memcmp(sample->name, name, length) &&
+	       begins_with(sample->name, sample->name_bytes, name) &&
 	       !memcmp(sample->name + length, suffix, more);
 }
 
@@ -406,18 +417,32 @@ static void take_sample(struct metrics_reader *reader,
 			add(reader, &reader->now.scalars[i], sample->value);
 }
 
+/* Without a colon only the names that are read are certain to be an engine's.
+ */
+static bool is_read(const char *text, size_t bytes)
+{
+	for (int i = 0; i < HISTOGRAMS; i++)
+		if (begins_with(text, bytes, histogram_names[i].name))
+			return true;
+	for (size_t i = 0; i < PARTS(scalar_names); i++)
+		if (begins_with(text, bytes, scalar_names[i].name))
+			return true;
+	return false;
+}
+
 /* The engine whose name a series begins with. */
 static bool engine_of(const char *text, size_t bytes, enum engine *engine)
 {
 	for (int i = 0; i < ENGINES; i++) {
 		size_t length = strlen(engine_names[i]);
 
-		if (bytes > length + 1 &&
-		    !memcmp(text, engine_names[i], length) &&
-		    text[length] == ':' && is_name_byte(text[length + 1])) {
-			*engine = (enum engine)i;
-			return true;
-		}
+		if (bytes <= length + 1 ||
+		    memcmp(text, engine_names[i], length) != 0)
+			continue;
+		*engine = (enum engine)i;
+		if (text[length] == ':')
+			return is_name_byte(text[length + 1]);
+		return text[length] == '_' && is_read(text, bytes);
 	}
 	return false;
 }
@@ -456,6 +481,11 @@ void metrics_reader_feed(struct metrics_reader *reader, const char *line,
 	if (bytes && line[0] == '#') {
 		take_comment(reader, line, bytes);
 		return;
+	}
+	/* Ray puts its own name before the engine's */
+	if (bytes > 4 && !memcmp(line, "ray_", 4)) {
+		line += 4;
+		bytes -= 4;
 	}
 	if (!engine_of(line, bytes, &engine) ||
 	    !read_sample(line, bytes, &sample))
@@ -547,6 +577,9 @@ static void find_median(const struct histogram *histogram,
 	for (int i = 0; i < histogram->bucket_count; i++) {
 		const struct bucket *bucket = &histogram->buckets[i];
 
+		/* a series that was cut before its count */
+		if (total->series && bucket->total.series > total->series)
+			return;
 		if (!is_common(histogram, bucket) || known)
 			continue;
 		if (bucket->total.value * 2 >= total->value) {

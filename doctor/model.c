@@ -390,6 +390,27 @@ static void read_known(struct model_keys *keys, const json_t *root,
 	remark_rest(root, &shape, model);
 }
 
+/*
+ * Families that are not counted but whose layers are known: a mixer alone is
+ * one layer (Mamba, Nemotron-H), or attention and MLP stand side by side and
+ * share a sum (vLLM's falcon.py). A searched architecture leaves parts out.
+ */
+static void read_sums(struct model_keys *keys, struct model *model)
+{
+	static const char *const single[] = {"nemotron_h", "mamba", "mamba2",
+					     "falcon_mamba"};
+	bool once = !strcmp(model->family, "falcon"), newer = false;
+
+	model_bool(keys, "parallel_attn", &once);
+	model_bool(keys, "new_decoder_architecture", &newer);
+	once = !strcmp(model->family, "falcon") && (once || newer);
+	for (size_t i = 0; i < sizeof(single) / sizeof(*single); i++)
+		once |= !strcmp(model->family, single[i]);
+	if (once)
+		model->layers_of_one_sum = model->layers;
+	model->sums_unknown = json_object_get(keys->object, "block_configs");
+}
+
 static void read_unknown(struct model *model)
 {
 	if (model->family[0])
@@ -427,6 +448,8 @@ static enum oh_status read_root(const char *name, const char *text,
 		read_known(&keys, root, family, dtype_bytes, model);
 	else if (!keys.status)
 		read_unknown(model);
+	if (!keys.status && !family)
+		read_sums(&keys, model);
 	if (keys.status)
 		return keys.status;
 	if (!model->hidden || !model->layers)
@@ -452,9 +475,11 @@ enum oh_status model_read(const char *name, const char *text, size_t bytes,
 		return status;
 	status = read_root(name, text, bytes, root, &read);
 	json_decref(root);
-	if (!status)
-		*model = read;
-	return status;
+	if (status)
+		return status;
+	snprintf(read.file, sizeof(read.file), "%s", name);
+	*model = read;
+	return OH_OK;
 }
 
 bool model_is_config(const char *text, size_t bytes)

@@ -38,6 +38,9 @@ struct model {
 	bool exact;
 	char remark[256]; /* what cannot be said, "" if nothing */
 	uint64_t layers, hidden, vocabulary; /* 0: not said */
+	/* layers whose output is summed over the ranks once, not twice */
+	uint64_t layers_of_one_sum;
+	bool sums_unknown; /* layers differ, and the file does not say how */
 	uint64_t experts, experts_per_token; /* 0: dense */
 	bool tied; /* the output head is the embedding table */
 	bool counted; /* parameters are known */

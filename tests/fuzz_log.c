@@ -55,8 +55,10 @@ static void check_facts(const struct log_facts *facts)
 	CHECK_ENDS(facts->dtype);
 	CHECK_ENDS(facts->version.text);
 	CHECK_ENDS(facts->nccl.text);
-	check(facts->ranks <= LOG_RANKS + 1);
+	check(facts->ranks <= LOG_WORLD);
 	check(facts->generation_tokens_per_second >= 0);
+	check(!facts->tokens_per_step ||
+	      (facts->tokens_per_step >= 1 && facts->tokens_per_step < 1000));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -227,6 +227,34 @@ static const struct published published[] = {
 	 "\"num_key_value_heads\":1,\"head_dim\":256,\"num_hidden_layers\":26,"
 	 "\"vocab_size\":262144}",
 	 999885952, 0},
+	/* allenai/Olmo-3-1125-32B, safetensors; fewer key and value heads than
+	 * Olmo 2 has */
+	{"Olmo 3 32B",
+	 "{\"model_type\":\"olmo3\",\"hidden_size\":5120,"
+	 "\"intermediate_size\":27648,\"num_attention_heads\":40,"
+	 "\"num_key_value_heads\":8,\"num_hidden_layers\":64,"
+	 "\"vocab_size\":100278,\"attention_bias\":false}",
+	 32233522176, 0},
+	/* ByteDance-Seed/Seed-OSS-36B-Instruct, safetensors */
+	{"Seed-OSS 36B",
+	 "{\"model_type\":\"seed_oss\",\"hidden_size\":5120,"
+	 "\"intermediate_size\":27648,\"num_attention_heads\":80,"
+	 "\"num_key_value_heads\":8,\"head_dim\":128,"
+	 "\"num_hidden_layers\":64,\"vocab_size\":155136,"
+	 "\"attention_bias\":true,\"attention_out_bias\":false}",
+	 36151104512, 0},
+	/* Qwen/Qwen3-Omni-30B-A3B: the decoder of its thinker, which is
+	 * Qwen3 30B-A3B's with 128 more words, two levels down */
+	{"Qwen3-Omni 30B-A3B, nested twice",
+	 "{\"model_type\":\"qwen3_omni_moe\",\"thinker_config\":{"
+	 "\"model_type\":\"qwen3_omni_moe_thinker\",\"text_config\":{"
+	 "\"model_type\":\"qwen3_omni_moe_text\","
+	 "\"hidden_size\":2048,\"num_hidden_layers\":48,"
+	 "\"vocab_size\":152064,\"num_attention_heads\":32,"
+	 "\"num_key_value_heads\":4,\"head_dim\":128,"
+	 "\"moe_intermediate_size\":768,\"num_experts\":128,"
+	 "\"num_experts_per_tok\":8}}}",
+	 30532122624 + 2 * 128 * 2048.0, 0},
 	/* microsoft/phi-4, general.parameter_count of its file */
 	{"Phi-4",
 	 "{\"model_type\":\"phi3\",\"hidden_size\":5120,\"intermediate_size\":"

@@ -257,6 +257,77 @@ static void try_rates(void)
 	tap_ok(!is_known(&b.tokens_per_second), "not a number is none");
 }
 
+/* A log's 2.5 tokens of a step: no share of a token's time is one of a step. */
+static void try_speculation(void)
+{
+	struct metrics metrics = {.metric = "m", .tokens = 9, .mean_ms = 5};
+	struct log_facts log = {.tokens_per_step = 2.5,
+				.line.tokens_per_step = 88};
+	struct budget_question question = {
+		.model = &round_model,
+		.log = &log,
+		.tp = 8,
+		.link = PATH_PCIE,
+		.link_known = true,
+		.peak_gb_s = 1000,
+		.tokens_per_second = 200,
+		.path_now = "nccl",
+	};
+	struct budget b;
+
+	budget_make(&question, &b);
+	tap_ok(b.verdict == BUDGET_NOT_ENOUGH_EVIDENCE && !b.not_bound_by &&
+		       strstr(b.verdict_why, "2.5 tokens of one step") &&
+		       strstr(b.verdict_why, "line 88"),
+	       "no verdict: %s", b.verdict_why);
+	tap_ok(path_of(&b, "onehop_peer")->high_tokens_per_second == 0,
+	       "and no forecast");
+	question.tokens_per_second = 0;
+	log.generation_tokens_per_second = 200;
+	log.generation_running = 1;
+	budget_make(&question, &b);
+	tap_ok(strstr(b.verdict_why, "one step"), "nor by the log's rate");
+	/* one observation for each output, whatever is in it */
+	question.metrics = &metrics;
+	budget_make(&question, &b);
+	tap_ok(b.verdict == BUDGET_MEMORY_BANDWIDTH, "metrics count steps: %s",
+	       b.verdict_why);
+	question.metrics = NULL;
+	log.tokens_per_step = 1;
+	budget_make(&question, &b);
+	tap_ok(b.verdict == BUDGET_MEMORY_BANDWIDTH, "one token is no draft");
+}
+
+/* Layers that are not summed twice. */
+static void try_sums(void)
+{
+	struct model model = round_model;
+	struct budget_question question = {
+		.model = &model,
+		.tp = 8,
+		.link = PATH_PCIE,
+		.link_known = true,
+		.tokens_per_second = 10,
+	};
+	struct budget b;
+
+	model.known_family = model.counted = false;
+	budget_make(&question, &b);
+	tap_ok(b.all_reduces_per_token.value == 200 &&
+		       !strncmp(b.all_reduces_per_token.source, "assumed", 7),
+	       "an unknown family: %s", b.all_reduces_per_token.source);
+	model.layers_of_one_sum = 100;
+	budget_make(&question, &b);
+	tap_ok(b.all_reduces_per_token.value == 100 && b.path_count > 0,
+	       "once a layer: %s", b.all_reduces_per_token.source);
+	model.sums_unknown = true;
+	budget_make(&question, &b);
+	tap_ok(!is_known(&b.all_reduces_per_token) && !b.path_count &&
+		       !is_known(&b.all_reduces_per_second) &&
+		       is_known(&b.layers) && is_known(&b.us_per_layer),
+	       "not said: none, and no path");
+}
+
 struct judged {
 	const char *what;
 	double tokens_per_second;
@@ -488,6 +559,7 @@ static void try_hardware(void)
 		{"Tesla T4", 320},
 		{"Tesla V100-SXM2-16GB", 900},
 		{"NVIDIA RTX 6000 Ada Generation", 960},
+		{"NVIDIA RTX 5880 Ada Generation", 960},
 		{"Quadro RTX 6000", 672},
 		{"NVIDIA RTX A6000", 768},
 		{"NVIDIA GeForce RTX 3090", 936},
@@ -568,6 +640,8 @@ int main(void)
 	setenv("ONEHOP_LOG", "off", 0);
 	try_glm5();
 	try_rates();
+	try_speculation();
+	try_sums();
 	for (size_t i = 0; i < sizeof(judged) / sizeof(judged[0]); i++)
 		try_judged(&judged[i]);
 	try_forecasts();

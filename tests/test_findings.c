@@ -368,8 +368,41 @@ static void try_rules(void)
 	EXPECT("two bridges", "gate_pcie_more_than_two", "gate_is_engine_rule",
 	       "partial_nvlink", "nccl_shm_transport");
 	tap_ok(has_text("partial_nvlink", "2 of 6 pairs"), "two of six pairs");
+	tap_ok(has_text("partial_nvlink", "--tensor-parallel-size 2"),
+	       "two ranks on a bridge");
 	d.tp = 2;
 	EXPECT("one bridged pair: nothing");
+
+	/* CUDA says no although NVLink is there */
+	begin(2, "NVIDIA A100-PCIE-40GB", OH__LINK_NV);
+	log_disabled("p2p_failed");
+	version_parse("0.29.0", &d.log.version);
+	EXPECT("refused by CUDA", "gate_p2p_failed", "nccl_shm_transport");
+	tap_ok(has_text("nccl_shm_transport", "No NCCL_P2P_LEVEL helps"),
+	       "which no level mends");
+	version_parse("0.6.6", &d.log.version);
+	EXPECT("a test with data that failed", "gate_p2p_failed");
+	tap_ok(has_text("gate_p2p_failed", "its own lines tell"),
+	       "NCCL may still have its way");
+}
+
+/* Two groups of four with NVLink between all, and GPU0-GPU4 and so on. */
+static void try_mesh(void)
+{
+	begin(8, "Tesla V100-SXM2-32GB", OH__LINK_SYS);
+	for (int i = 0; i < 4; i++) {
+		for (int k = i + 1; k < 4; k++) {
+			link_pair(i, k, OH__LINK_NV);
+			link_pair(i + 4, k + 4, OH__LINK_NV);
+		}
+		link_pair(i, i + 4, OH__LINK_NV);
+	}
+	EXPECT("eight V100", "gate_pcie_more_than_two", "gate_is_engine_rule",
+	       "partial_nvlink");
+	tap_ok(has_text("partial_nvlink", "CUDA_VISIBLE_DEVICES=0,1,2,3"),
+	       "four of them have NVLink between all");
+	tap_ok(has_text("partial_nvlink", "ring does the work"),
+	       "and NCCL need not leave NVLink");
 }
 
 static void try_flag(void)
@@ -505,12 +538,17 @@ static void try_log(void)
 	begin_log(LOG_NCCL);
 	d.log.shm_full = d.log.p2p_refused = true;
 	d.log.transport = LOG_TRANSPORT_SHM;
-	EXPECT("no space", "shm_too_small", "nccl_shm_transport");
+	EXPECT("no space", "shm_too_small", "p2p_refused",
+	       "nccl_shm_transport");
 	tap_ok(has_text("shm_too_small", "--shm-size"), "docker's option");
 	d.log.shm_full = d.log.p2p_refused = false;
 	d.log.transport = LOG_TRANSPORT_MIXED;
 	EXPECT("a ring of both", "nccl_shm_transport");
 	tap_ok(has_text("nccl_shm_transport", "some of the GPUs"), "says some");
+	d.log.pair_count = 1;
+	d.log.pairs[0] = (struct log_pair){0, 8, "NET/IB/0"};
+	EXPECT("P2P and a network: nothing");
+	d.log.pair_count = 0;
 	d.log.transport = LOG_TRANSPORT_P2P;
 	EXPECT("P2P: nothing");
 
@@ -569,6 +607,16 @@ static void try_settings(void)
 	EXPECT("NCCL 2.26.2 on 12.0", "nccl_known_bad");
 	version_parse("2.26.5", &d.log.nccl);
 	EXPECT("2.26.5: nothing");
+}
+
+static void try_eager(void)
+{
+	begin(2, "NVIDIA L40S", OH__LINK_NV);
+	begin_log(LOG_VLLM);
+	d.log.enforce_eager = LOG_YES;
+	EXPECT("no CUDA graphs", "cuda_graphs_off");
+	d.log.enforce_eager = LOG_NO;
+	EXPECT("graphs: nothing");
 }
 
 static void try_visible(void)
@@ -639,12 +687,14 @@ int main(void)
 	try_eight();
 	try_eight_less();
 	try_rules();
+	try_mesh();
 	try_flag();
 	try_host();
 	try_links();
 	try_models();
 	try_log();
 	try_settings();
+	try_eager();
 	try_visible();
 	try_uuid();
 	try_metrics();

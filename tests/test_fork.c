@@ -45,6 +45,8 @@ static int other_rank(const struct oh_unique_id *id)
 /* What the child sees, a bit each. */
 static int in_child(struct oh_comm *comm)
 {
+	struct oh_health health = {.size = sizeof(health)};
+	struct oh_route route = {.size = sizeof(route)};
 	float value = 1;
 	void *memory;
 	int wrong = 0;
@@ -54,6 +56,10 @@ static int in_child(struct oh_comm *comm)
 	wrong |= !strstr(oh_last_error()->message, "forked") << 1;
 	wrong |= (oh_comm_alloc(comm, 1, &memory) != OH_ERR_INVALID) << 2;
 	wrong |= (oh_comm_abort(comm) != OH_ERR_INVALID) << 3;
+	wrong |= (oh_comm_health(comm, &health) != OH_ERR_INVALID) << 4;
+	wrong |= (oh_comm_explain(comm, OH_ALL_REDUCE, 64, OH_F32, OH_SUM,
+				  &route) != OH_ERR_INVALID)
+		 << 5;
 	oh_comm_destroy(comm);
 	return wrong;
 }

@@ -6,153 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "doctor/gate.h"
-#include "doctor/version.h"
-#include "tap.h"
-
-#define VLLM_GATES 7
-
-static struct oh__machine machine;
-static struct log_facts facts;
-static struct gate gates[VLLM_GATES];
-static struct gate_question question;
-
-static struct oh__from from(uint32_t line)
-{
-	return (struct oh__from){.source = 1, .line = line};
-}
-
-/* GPUs of a name, ranks in their order, nothing else known. */
-static void begin(int gpus, const char *name)
-{
-	memset(&machine, 0, sizeof(machine));
-	memset(&question, 0, sizeof(question));
-	memset(&facts, 0, sizeof(facts));
-	oh__machine_source(&machine, "report.txt");
-	machine.gpus = gpus;
-	for (int i = 0; i < gpus; i++) {
-		oh__text_set(&machine.gpu[i].name, from(2), name, strlen(name));
-		question.gpus[i] = i;
-	}
-	question.machine = &machine;
-	question.tp = gpus;
-}
-
-static void link_pair(int i, int k, enum oh__link_kind kind, uint32_t nvlinks)
-{
-	struct oh__link link = {from((uint32_t)i + 10), kind, nvlinks};
-
-	machine.link[i][k] = machine.link[k][i] = link;
-}
-
-static void link_all(enum oh__link_kind kind, uint32_t nvlinks)
-{
-	for (int i = 0; i < machine.gpus; i++)
-		for (int k = i + 1; k < machine.gpus; k++)
-			link_pair(i, k, kind, nvlinks);
-}
-
-static void peers_all(enum oh__peer_aspect aspect, enum oh__peer_status status)
-{
-	for (int i = 0; i < machine.gpus; i++)
-		for (int k = 0; k < machine.gpus; k++)
-			if (i != k)
-				machine.peer[aspect][i][k] =
-					(struct oh__peer){from(30), status};
-}
-
-static void set_variable(const char *name, const char *value)
-{
-	struct oh__variable *variable =
-		&machine.variables[machine.variable_count++];
-
-	variable->from = from(40);
-	snprintf(variable->name, sizeof(variable->name), "%s", name);
-	snprintf(variable->value, sizeof(variable->value), "%s", value);
-}
-
-static void set_cpu(const char *name)
-{
-	oh__text_set(&machine.host.cpu, from(3), name, strlen(name));
-}
-
-static void set_version(const char *text)
-{
-	version_parse(text, &question.version);
-}
-
-/* A log of vLLM, of all the ranks. */
-static void begin_log(void)
-{
-	snprintf(facts.file, sizeof(facts.file), "vllm.log");
-	facts.engine = LOG_VLLM;
-	facts.tensor_parallel_size = (uint64_t)question.tp;
-	question.log = &facts;
-}
-
-static void log_disabled(const char *rule)
-{
-	begin_log();
-	facts.custom = LOG_CUSTOM_DISABLED;
-	facts.line.custom = 6;
-	snprintf(facts.custom_rule, sizeof(facts.custom_rule), "%s", rule);
-}
-
-static const struct gate *ask(const char *feature)
-{
-	const struct gate_engine *engine = gate_engine_named(
-		strcmp(feature, "transport") ? "vllm" : "nccl");
-
-	memset(gates, 0xa5, sizeof(gates));
-	engine->ask(&question, gates);
-	for (int i = 0; i < engine->count; i++)
-		if (!strcmp(gates[i].feature, feature))
-			return &gates[i];
-	tap_note("there is no gate %s", feature);
-	exit(1);
-}
-
-static const struct gate_step *step_of(const struct gate *gate, const char *id)
-{
-	for (int i = 0; i < gate->step_count; i++)
-		if (!strcmp(gate->steps[i].id, id))
-			return &gate->steps[i];
-	return NULL;
-}
-
-static bool same_rule(const char *a, const char *b)
-{
-	return a == b || (a && b && !strcmp(a, b));
-}
-
-static const struct gate *expect(const char *feature, enum gate_verdict verdict,
-				 const char *rule, const char *what)
-{
-	const struct gate *gate = ask(feature);
-	bool ok = gate->verdict == verdict && same_rule(gate->rule, rule);
-
-	if (!tap_ok(ok, "%s: %s, %s", what, gate_verdict_name(verdict),
-		    rule ? rule : "no rule"))
-		tap_note("%s is %s by %s", feature,
-			 gate_verdict_name(gate->verdict),
-			 gate->rule ? gate->rule : "no rule");
-	return gate;
-}
-
-static const struct gate *expect_custom(enum gate_verdict verdict,
-					const char *rule, const char *what)
-{
-	return expect("custom_all_reduce", verdict, rule, what);
-}
-
-static void expect_transport(const char *transport, const char *what)
-{
-	const struct gate *gate = ask("transport");
-
-	if (!tap_ok(same_rule(gate->transport, transport), "%s: %s", what,
-		    transport))
-		tap_note("it is %s: %s", gate->transport, gate->summary);
-}
+#include "gate_asker.h"
 
 /* The chain's rules: what an answer makes of the verdict. */
 static void try_frame(void)
@@ -255,8 +109,8 @@ static void try_eight(void)
 		       "this warning, specify disable_custom_all_reduce=True "
 		       "explicitly."),
 	       "the line that vLLM prints");
-	tap_ok(gate->override_count == 3 && !gate->version_estimated,
-	       "three overrides: 0.16 has no kernel for PCIe");
+	tap_ok(gate->override_count == 2 && !gate->version_estimated,
+	       "two overrides: 0.16 has no kernel for PCIe");
 	tap_ok(!gate->version_assumed && gate->tp == 8, "0.16, eight ranks");
 	expect("symm_mem", GATE_DISABLED, "capability_unsupported",
 	       "symmetric memory on 12.0");
@@ -607,32 +461,6 @@ static void try_fusion(void)
 	       "an unknown GPU on PCIe");
 }
 
-static void try_nccl_settings(void)
-{
-	begin(4, "NVIDIA L40S");
-	link_all(OH__LINK_SYS, 0);
-	peers_all(OH__PEER_READ, OH__PEER_OK);
-	expect_transport("SHM", "four, SYS, level of NCCL");
-	set_variable("NCCL_P2P_LEVEL", "SYS");
-	expect_transport("P2P", "level SYS");
-	machine.variables[0].value[0] = '4';
-	machine.variables[0].value[1] = '\0';
-	expect_transport("P2P", "the old number of it");
-	set_variable("NCCL_P2P_LEVEL_X", "LOC");
-	set_variable("NCCL_P2P_DISABLE", "1");
-	expect_transport("SHM", "P2P switched off");
-	set_variable("NCCL_SHM_DISABLE", "1");
-	expect_transport("NET", "SHM, too");
-	machine.variable_count = 0;
-	begin_log();
-	snprintf(facts.nccl_settings[0], sizeof(facts.nccl_settings[0]),
-		 "NCCL_P2P_LEVEL=PHB");
-	facts.nccl_setting_count = 1;
-	expect_transport("SHM", "level PHB of the log");
-	link_all(OH__LINK_NODE, 0);
-	expect_transport("P2P", "which takes in NODE");
-}
-
 /* No question may break the rules, whatever numbers it holds. */
 static void try_nonsense(void)
 {
@@ -657,6 +485,44 @@ static void try_nonsense(void)
 	tap_ok(ended, "every gate answers for 0 to 79 ranks");
 }
 
+/* What needs peer access is not offered where the driver refuses it. */
+static void test_refused(void)
+{
+	const struct gate *gate;
+
+	begin(8, "NVIDIA GeForce RTX 4090");
+	link_all(OH__LINK_NODE, 0);
+	peers_all(OH__PEER_READ, OH__PEER_OK);
+	peers_all(OH__PEER_WRITE, OH__PEER_OK);
+	version_parse("0.30", &question.version);
+	gate = ask("custom_all_reduce");
+	tap_ok(gate->override_count == 3, "granted: %d overrides",
+	       gate->override_count);
+	peers_all(OH__PEER_READ, OH__PEER_CNS);
+	peers_all(OH__PEER_WRITE, OH__PEER_CNS);
+	gate = ask("custom_all_reduce");
+	tap_ok(gate->override_count == 1 &&
+		       strstr(gate->overrides[0].what, "--disable"),
+	       "refused: only to be silent is left");
+	expect("pcie_ipc", GATE_DISABLED, "switched_off", "off by default");
+	machine.variable_count = 1;
+	strcpy(machine.variables[0].name,
+	       "VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC");
+	strcpy(machine.variables[0].value, "1");
+	machine.variables[0].from = from(3);
+	gate = ask("pcie_ipc");
+	tap_ok(gate->verdict == GATE_DISABLED, "refused, and switched on");
+	peers_all(OH__PEER_READ, OH__PEER_OK);
+	peers_all(OH__PEER_WRITE, OH__PEER_OK);
+	tap_ok(ask("pcie_ipc")->verdict == GATE_DEPENDS,
+	       "granted: it hangs on the build");
+	version_parse("0.99", &question.version);
+	gate = ask("custom_all_reduce");
+	tap_ok(gate->version_estimated && gate->assumed_count &&
+		       strstr(gate->assumed[0], "0.30, the newest"),
+	       "a version that nobody has read");
+}
+
 int main(void)
 {
 	try_frame();
@@ -667,7 +533,7 @@ int main(void)
 	try_calls();
 	try_releases();
 	try_fusion();
-	try_nccl_settings();
 	try_nonsense();
+	test_refused();
 	return tap_done();
 }

@@ -308,6 +308,10 @@ static void try_settings(void)
 	       "flags in Python's and in JSON's words");
 	facts = read_text("non-default args: {'tensor_parallel_size': 4}");
 	tap_ok(facts.tensor_parallel_size == 4, "else what it was given");
+	facts = read_text("(APIServer pid=1) INFO [utils.py:261] non-default "
+			  "args: {'model_tag': 'o/m', 'max_model_len': 8}");
+	tap_ok(!strcmp(facts.model, "o/m"), "a model that stood alone: %s",
+	       facts.model);
 	facts = read_text("vllm serve m --tensor-parallel-size=2");
 	tap_ok(facts.tensor_parallel_size == 2, "else the command");
 	facts = read_text("python -m sglang.launch_server --tp-size 4 \\");
@@ -368,6 +372,38 @@ static void try_rates(void)
 	facts = read_text("[01:02:03 TP0] Decode batch. #running-req: 1, "
 			  "#token: 8, gen throughput (token/s): nan");
 	tap_ok(!facts.generation_tokens_per_second, "no number is no rate");
+}
+
+/* Two of three drafted tokens are taken: 2.61 of a step. */
+static void try_speculation(void)
+{
+	static const struct {
+		const char *text;
+		double tokens;
+	} rows[] = {
+		{"INFO 06-21 23:55:44 [metrics.py:100] SpecDecoding metrics: "
+		 "Mean acceptance length: 2.61, Accepted throughput: 72.90 "
+		 "tokens/s",
+		 2.61},
+		{"[2026-08-23 09:06:22 TP0 EP0] Decode batch, #running-req: "
+		 "1, #full token: 166400, swa token usage: 0.00, accept len: "
+		 "4.42, accept rate: 0.69, gen throughput (token/s): 140.78",
+		 4.42},
+		{"Mean acceptance length: nan, Accepted", 0},
+		{"Mean acceptance length: 0.5", 0},
+		{"Mean acceptance length: 1e30", 0},
+		{"we saw an accept len: 3.1 there", 0},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct log_facts facts = read_text(rows[i].text);
+
+		tap_ok(facts.tokens_per_step == rows[i].tokens &&
+			       facts.line.tokens_per_step ==
+				       (rows[i].tokens > 0),
+		       "%g tokens of a step: %.60s", rows[i].tokens,
+		       rows[i].text);
+	}
 }
 
 static void try_environment(void)
@@ -447,6 +483,14 @@ static void try_nccl(void)
 		       !facts.pairs[0].to &&
 		       !strcmp(facts.pairs[0].via, "P2P/direct pointer/read"),
 	       "a way with a blank in it: %s", facts.pairs[0].via);
+	facts = read_text(
+		STAMP "Channel 00/0 : 0[0] -> 1[1] via P2P/indirect/2[2]\n");
+	tap_ok(facts.pair_count == 1 &&
+		       !strcmp(facts.pairs[0].via, "P2P/indirect/2[2]"),
+	       "a way over a third GPU: %s", facts.pairs[0].via);
+	facts = read_text("NCCL version 2.30.7 compiled with CUDA 13.0\n");
+	tap_ok(!strcmp(facts.nccl.text, "2.30.7") && facts.engine == LOG_NCCL,
+	       "ncclras's words: %s", facts.nccl.text);
 }
 
 /* 100 ranks in a ring are more pairs than are kept, and more ranks. */
@@ -504,6 +548,33 @@ static void try_ranks(void)
 		 2},
 		{"one process with two devices",
 		 "n:5:6 [0] NCCL INFO a\nn:5:7 [1] NCCL INFO b\n", 2},
+		{"Ray's later workers",
+		 "vLLM API server version 0.27.2\n(EngineCore pid=77) "
+		 "(RayWorkerProc pid=801) a\n(RayWorkerProc pid=802, "
+		 "ip=10.1.1.2) b\n",
+		 2},
+		{"one of as many as the group has",
+		 "vLLM API server version 0.9.2\n(VllmWorker rank=1 pid=9) "
+		 "INFO rank 1 in world size 4 is assigned as DP rank 0\n",
+		 4},
+		{"one of as many as NCCL says",
+		 STAMP "ncclCommInitRank comm 0x2f rank 6 nranks 2 cudaDev "
+		       "0\n" STAMP "comm 0x2f rank 6 nRanks 8 nNodes 1\n",
+		 8},
+		{"a number that somebody else printed",
+		 STAMP "Init START\nmpirun: nranks 32\n", 1},
+		{"more than any run has", STAMP "comm 0x2f nranks 99999999\n",
+		 1},
+		{"SGLang's at work",
+		 "[2026-03-17 17:35:07 DP9 TP9] Decode batch, #running-req: "
+		 "12, #token: 768, token usage: 0.00, cuda graph: True, gen "
+		 "throughput (token/s): 3.83, #queue-req: 0\n[2026-03-17 "
+		 "17:35:07 DP13 TP13] Decode batch, #running-req: 12\n",
+		 2},
+		{"SGLang's first words",
+		 "[10:12:00 TP0] Init nccl begin.\n[10:12:00 TP1] Init nccl "
+		 "begin.\n",
+		 2},
 		{"nobody by name", PCIE "\n" PCIE, 0},
 	};
 
@@ -599,6 +670,7 @@ int main(void)
 	try_settings();
 	try_fusion();
 	try_rates();
+	try_speculation();
 	try_environment();
 	try_nccl();
 	try_limits();

@@ -236,6 +236,33 @@ static const struct text_case cases[] = {
 	 "sglang:time_per_output_token_seconds_sum 8.8\n"
 	 "sglang:time_per_output_token_seconds_count 880\n",
 	 "sglang", "sglang:time_per_output_token_seconds", 880, 10, 0, 0},
+	{"Ray Serve's names",
+	 "# HELP ray_vllm_inter_token_latency_seconds x\n"
+	 "ray_vllm_inter_token_latency_seconds_bucket{WorkerId=\"a\",le="
+	 "\"0.02\"} 4\n"
+	 "ray_vllm_inter_token_latency_seconds_bucket{WorkerId=\"a\",le="
+	 "\"+Inf\"} 4\n"
+	 "ray_vllm_inter_token_latency_seconds_count{WorkerId=\"a\"} 4\n"
+	 "ray_vllm_inter_token_latency_seconds_sum{WorkerId=\"a\"} 0.04\n",
+	 "vllm", ITL, 4, 10, 0, 0.02},
+	{"names without a colon",
+	 "sglang_inter_token_latency_seconds_sum 2\n"
+	 "sglang_inter_token_latency_seconds_count 400\n",
+	 "sglang", "sglang:inter_token_latency_seconds", 400, 5, 0, 0},
+	{"without a colon only names that are read",
+	 "vllm_exporter_scrapes_total 5\nvllm_up 1\nray_vllm_x 2\n"
+	 "ray_serve_inter_token_latency_seconds_count 3\n",
+	 NULL, NULL, 0, 0, 0, 0},
+	/* engine 1 is cut before its count: its buckets are in no sum */
+	{"a series that was cut before its count",
+	 ITL "_bucket{engine=\"0\",le=\"0.01\"} 1\n" ITL
+	     "_bucket{engine=\"0\",le=\"0.02\"} 6\n" ITL
+	     "_bucket{engine=\"0\",le=\"0.03\"} 6\n" ITL
+	     "_bucket{engine=\"0\",le=\"+Inf\"} 6\n" ITL
+	     "_count{engine=\"0\"} 6\n" ITL "_sum{engine=\"0\"} 0.09\n" ITL
+	     "_bucket{engine=\"1\",le=\"0.01\"} 3\n" ITL
+	     "_bucket{engine=\"1\",le=\"0.02\"} 4\n",
+	 "vllm", ITL, 6, 15, 0, 0},
 
 	/* several scrapes */
 	{"the second of two, told by TYPE",

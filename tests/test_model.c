@@ -97,6 +97,7 @@ static void try_llama(void)
 		       model.parameters_active_high == 8030261248,
 	       "what others quote: without a head, with the table");
 	tap_ok(model.bytes_total == 16060522496, "two bytes each");
+	tap_ok(!strcmp(model.file, "config.json"), "the file's name is kept");
 	tap_ok(model.layers == 32 && model.hidden == 4096 &&
 		       model.vocabulary == 128256 && !model.tied &&
 		       !model.experts && model.activation_bytes == 2 &&
@@ -353,6 +354,45 @@ static void try_remarks(void)
 	       "what a terminal could obey is taken out");
 }
 
+/* Families that are not counted, whose layers are known all the same. */
+static void try_sums(void)
+{
+#define UNCOUNTED(keys) "{\"hidden_size\":64,\"num_hidden_layers\":52," keys "}"
+	static const struct {
+		const char *config;
+		uint64_t once;
+		bool unknown;
+	} rows[] = {
+		{UNCOUNTED("\"model_type\":\"cohere\""), 0, false},
+		{UNCOUNTED("\"model_type\":\"nemotron_h\""), 52, false},
+		{UNCOUNTED("\"model_type\":\"mamba2\""), 52, false},
+		/* parallel_attn is true unless the file says no */
+		{UNCOUNTED("\"model_type\":\"falcon\""), 52, false},
+		{UNCOUNTED("\"model_type\":\"falcon\",\"parallel_attn\":"
+			   "false"),
+		 0, false},
+		{UNCOUNTED("\"model_type\":\"falcon\",\"parallel_attn\":"
+			   "false,\"new_decoder_architecture\":true"),
+		 52, false},
+		{UNCOUNTED("\"model_type\":\"gptx\",\"parallel_attn\":true"), 0,
+		 false},
+		{UNCOUNTED("\"model_type\":\"nemotron-nas\","
+			   "\"block_configs\":[{}]"),
+		 0, true},
+		{"{" LLAMA_8B ",\"parallel_attn\":true}", 0, false},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct model model;
+
+		tap_ok(!read_text(rows[i].config, &model) &&
+			       model.layers_of_one_sum == rows[i].once &&
+			       model.sums_unknown == rows[i].unknown,
+		       "%s: %llu layers sum once", model.family,
+		       (unsigned long long)rows[i].once);
+	}
+}
+
 /* DSA whose layers share what one of them found. */
 static void try_shared_indexers(void)
 {
@@ -509,6 +549,7 @@ int main(void)
 		try_quantized(&quantized[i]);
 	try_unknown_quantization();
 	try_remarks();
+	try_sums();
 	try_shared_indexers();
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
 		try_refused(&refused[i]);

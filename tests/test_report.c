@@ -121,6 +121,14 @@ static const struct form forms[] = {
 	 "| | GPU0 | GPU1 | CPU Affinity |\n|---|---|---|---|\n"
 	 "| GPU0 | X | NV4 | 0-7 |\n| GPU1 | NV4 | X | 0-7 |\n",
 	 "X NV4|NV4 X ?(0-7) ?(0-7)", NULL},
+	{"a table in Markdown with bold cells and short names",
+	 "| | GPU0 | GPU1 | CPU | NUMA |\n|---|:-:|:-:|---|---|\n"
+	 "| **GPU0** | X | **NV4** | `0-7` | 1 |\n"
+	 "| **GPU1** | **NV4** | X | `0-7` | 1 |\n",
+	 "X NV4|NV4 X 1(0-7) 1(0-7)", NULL},
+	{"a short name alone is no header",
+	 "GPU0 GPU1 CPU\nis what I watched.\n" TWO, "X NV4|NV4 X ?(0-7) ?(0-7)",
+	 NULL},
 	{"HTML",
 	 "<pre>&#9;GPU0&nbsp;&nbsp;GPU1<br>\nGPU0&#9;X&#9;NV4<br>\n"
 	 "&gt; GPU1&#9;NV4&#9;X</pre>\n",
@@ -177,6 +185,9 @@ static const struct form forms[] = {
 	 "GPU0\tNODE\t X \tPIX\n",
 	 "X PIX NODE|PIX X SYS|NODE SYS X ?() ?() ?()", NULL},
 	{"the same matrix twice", FOUR "Legend:\n" FOUR, FOUR_READ, NULL},
+	{"a row quoted further down",
+	 FOUR "Legend:\nWhat about\n> GPU2 SYS SYS X PHB 16-31 1\n", FOUR_READ,
+	 NULL},
 	{"topo -mp, which shows no NVLinks, behind topo -m",
 	 "nvidia-smi topo -m\n" TWO "nvidia-smi topo -mp\n"
 	 "\tGPU0\tGPU1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n",
@@ -195,6 +206,26 @@ static const struct form forms[] = {
 	 "\tGPU0\tGPU1CPU AffinityNUMA Affinity\nGPU0\t X \tPIX\t0-7\t0\n"
 	 "GPU1\tPIX\t X \t0-7\t0\n",
 	 "X PIX|PIX X 0(0-7) 0(0-7)", "glued"},
+	{"labels glued to their cells",
+	 "GPU0GPU1GPU2CPU Affinity\nGPU0XPIXSYS\nGPU1PIXXSYS\n"
+	 "GPU2SYSSYSX\n",
+	 "X PIX SYS|PIX X SYS|SYS SYS X ?() ?() ?()", "glued"},
+	{"bars between affinity cells of a line without tabs",
+	 "   GPU0 GPU1 CPU Affinity NUMA Affinity GPU NUMA ID\n"
+	 "GPU0 X PHB | 0-7 |\nGPU1 PHB X || |0-7\n",
+	 "X PHB|PHB X ?(0-7) ?()", NULL},
+	/* "0N/A" are two words */
+	{"a node glued to what is behind it",
+	 "        GPU0    GPU1    CPU Affinity NUMA Affinity   GPU NUMA ID\n"
+	 "GPU0     X      PIX     0-7  0N/A\n"
+	 "GPU1    PIX      X      8-15 1N/A\n",
+	 "X PIX|PIX X 0(0-7) 1(8-15)", NULL},
+	/* 168-223 and 1, or 168-2231 */
+	{"processors glued to their node",
+	 "        GPU0    GPU1    CPU Affinity NUMA Affinity   GPU NUMA ID\n"
+	 "GPU0     X      PIX     56-111,168-2231               N/A\n"
+	 "GPU1    PIX      X      56-111,168-2231               N/A\n",
+	 "X PIX|PIX X ?() ?()", "affinity columns"},
 	{"NIC cells that are cut",
 	 "\tGPU0\tGPU1\tNIC0\tNIC1\tNIC2\nGPU0\t X \tPIX\tSYS\n"
 	 "GPU1\tPIX\t X \tSYS\tSYS\tSYS\n",
@@ -278,6 +309,12 @@ static const struct damage damages[] = {
 	{"no header",
 	 "GPU0\t X \tPIX\t0-7\nGPU1\tPIX\t X \t0-7\n",
 	 {"report.txt:1:", "GPU0", "no header"}},
+	{"a row of another matrix further down",
+	 FOUR "Legend:\nWhat about\n> GPU2 SYS SYS X PIX 16-31 1\n",
+	 {"report.txt:8:", "row GPU2", "no header"}},
+	{"a shorter row further down",
+	 FOUR "Legend:\n> GPU2 SYS SYS X\n",
+	 {"report.txt:7:", "row GPU2", "no header"}},
 	{"a row with too few cells, the last row",
 	 "\tGPU0\tGPU1\tGPU2\nGPU0\t X \tPIX\tSYS\nGPU1\tPIX\t X \tSYS\n"
 	 "GPU2\tSYS\tSYS\n",
@@ -542,6 +579,31 @@ static void try_size(int gpus)
 		       "%d GPUs are refused: %s", gpus, reading.message);
 }
 
+/* An open row and a header wait for their other parts, but not for ever: a
+ * million lines behind them cost no more than others. */
+static void try_waiting(void)
+{
+	static const char row[] = "GPU0 GPU1 GPU2\nGPU0 X PIX\n";
+	static const char header[] = "GPU0 GPU1 GPU2 GPU3 GPU4\n";
+	size_t bytes = 4 << 20;
+	char *text = malloc(bytes);
+
+	for (size_t i = 0; i < bytes; i++)
+		text[i] = i % 2 ? '\n' : 'a';
+	memcpy(text, row, sizeof(row) - 1);
+	read_report("report.txt", text, bytes, &reading);
+	tap_ok(reading.status == OH_ERR_INVALID &&
+		       strstr(reading.message, "report.txt:2: row GPU0"),
+	       "a row that never goes on: %s", reading.message);
+	for (size_t i = 0; i < bytes; i++)
+		text[i] = i % 2 ? '\n' : 'a';
+	memcpy(text, header, sizeof(header) - 1);
+	read_report("report.txt", text, bytes, &reading);
+	tap_ok(!reading.status && !reading.found,
+	       "a header that never goes on is none");
+	free(text);
+}
+
 /* A line of any length, and lines without number. */
 static void try_long(void)
 {
@@ -577,5 +639,6 @@ int main(void)
 	try_size(OH__GPUS);
 	try_size(OH__GPUS + 1);
 	try_long();
+	try_waiting();
 	return tap_done();
 }

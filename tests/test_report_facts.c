@@ -168,6 +168,21 @@ static const struct list lists[] = {
 	{"names with memory", "GPU 0: NVIDIA GeForce RTX 4090, 24564 MiB\n", 1,
 	 " name=NVIDIA GeForce RTX 4090 mib=24564",
 	 " name=NVIDIA GeForce RTX 4090 mib=24564", 0},
+	{"what scripts make of nvidia-smi",
+	 "- **CPU:** AMD Ryzen 9 5950X 16-Core Processor (32 threads)\n"
+	 "- **GPU 0:** NVIDIA GeForce RTX 3090 | 24576 MiB | driver 595.71.05 "
+	 "| VBIOS 94.02\n"
+	 "  - **PCIe:** x4 lanes negotiated (GPU max x16, Gen up to 4) | bus "
+	 "00000000:0A:00.0 and so on\n"
+	 "\xe2\x80\xa2 GPU 1: NVIDIA GeForce RTX 3090 | 24576 MiB\n"
+	 "  - **PCIe:** x16 lanes negotiated\n",
+	 2,
+	 " name=NVIDIA GeForce RTX 3090 pci=0000:0a:00.0 mib=24576 genmax=4 "
+	 "width=4 widthmax=16",
+	 " name=NVIDIA GeForce RTX 3090 mib=24576 width=16", 0},
+	{"PCIe of no GPU, and prose",
+	 "PCIe: x4 lanes negotiated\nGPU 0: NVIDIA L4\nPCIe: x8\n", 1,
+	 " name=NVIDIA L4", " name=NVIDIA L4", 0},
 	{"behind journald",
 	 "Aug 06 02:11:09 host sh[12]: GPU 0: NVIDIA L4 (UUID: GPU-1)\n", 1,
 	 " name=NVIDIA L4 uuid=GPU-1", " name=NVIDIA L4 uuid=GPU-1", 0},
@@ -382,6 +397,23 @@ static const struct {
 	/* the kernel's word counts, wherever it stands */
 	{"Command line: iommu=pt\niommu: Default domain type: Translated\n",
 	 " command_line=iommu=pt iommu=translated"},
+	/* an IOMMU that refuses an address is one that translates */
+	{"[ 12.3] AMD-Vi: Event logged [IO_PAGE_FAULT device=07:00.0]\n",
+	 " iommu=translated"},
+	{"Sep 21 09:59:59 host kernel: nvidia 0000:07:00.0: AMD-Vi: Event "
+	 "logged [IO_PAGE_FAULT domain=0x0003 address=0x80000040]\n",
+	 " iommu=translated"},
+	{"DMAR: [DMA Write NO_PASID] Request device [17:00.0] fault addr "
+	 "0x3a\n",
+	 " iommu=translated"},
+	{"iommu: Default domain type: Passthrough\n"
+	 "DMAR: [DMA Read] Request device [17:00.0] fault addr 0x3a\n",
+	 " iommu=passthrough"},
+	{"DMAR: DRHD: handling fault status reg 2\n", ""},
+	{"- **CPU:** AMD EPYC 7302P\n- **Kernel:** 6.17.0-29-generic\n"
+	 "- **GPU 0:** NVIDIA L4 | 23034 MiB | driver 595.71.05 | x\n",
+	 " driver=595.71.05 cpu=AMD EPYC 7302P kernel=6.17.0-29-generic"},
+	{"CPU: 3 PID: 1234 Comm: python3\nKernel: unknown\n", ""},
 	{"iommu: Default domain type: Translated\nCommand line: iommu=pt\n",
 	 " command_line=iommu=pt iommu=translated"},
 	{"DMAR: IOMMU enabled\n", ""},

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -22,6 +23,7 @@ struct options {
 	struct diagnosis_options about;
 	char engine[32];
 	bool json;
+	bool here;
 };
 
 static void print_help(void)
@@ -173,6 +175,7 @@ static int read_options(int argc, char **argv, struct options *options)
 		{"checkpoint-bytes", required_argument, NULL, 'f'},
 		{"peak-gb-s", required_argument, NULL, 'f'},
 		{"claimed-gb-s", required_argument, NULL, 'f'},
+		{"here", no_argument, NULL, 'w'},
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
@@ -201,6 +204,9 @@ static int read_options(int argc, char **argv, struct options *options)
 		case 'f':
 			fine = parse_figure(longs[index].name, optarg, options);
 			break;
+		case 'w':
+			options->here = true;
+			break;
 		case 'j':
 			options->json = true;
 			break;
@@ -221,23 +227,40 @@ static bool use_colour(void)
 	return isatty(STDOUT_FILENO) && !(no && *no);
 }
 
-static int code_of(enum oh_status status, bool files)
+static int fail(enum oh_status status)
 {
-	if (status == OH_ERR_UNSUPPORTED && !files)
-		return EXIT_NOTHING;
-	if (status == OH_ERR_SYSTEM && !files)
-		return EXIT_ENVIRONMENT;
+	fprintf(stderr, "onehop doctor: %s\n", oh_last_error()->message);
 	return status == OH_ERR_NO_MEMORY ? EXIT_ENVIRONMENT : EXIT_USAGE;
 }
 
-static int fail(enum oh_status status, bool files)
+static int fail_here(enum oh_status status, bool asked)
 {
-	fprintf(stderr, "onehop doctor: %s\n", oh_last_error()->message);
-	if (status == OH_ERR_UNSUPPORTED && !files)
-		fprintf(stderr,
-			"onehop doctor: give files to look at another machine; "
-			"`onehop doctor --help` says which\n");
-	return code_of(status, files);
+	const char *why = oh_last_error()->message;
+
+	if (status != OH_ERR_UNSUPPORTED) {
+		fprintf(stderr, "onehop doctor: %s\n", why);
+		return status == OH_ERR_MISMATCH ? EXIT_USAGE
+						 : EXIT_ENVIRONMENT;
+	}
+	fprintf(stderr, "onehop doctor: no NVIDIA GPU can be seen here (%s)\n",
+		why);
+	if (asked)
+		return EXIT_ENVIRONMENT;
+	fprintf(stderr,
+		"onehop doctor: give files; `onehop doctor --help` says "
+		"which\n");
+	return EXIT_NOTHING;
+}
+
+/* What is piped in is read only if "-" asks for it: a pipe may stay open for
+ * ever. */
+static void hint_at_input(void)
+{
+	struct stat about;
+
+	if (!fstat(STDIN_FILENO, &about) && S_ISFIFO(about.st_mode))
+		fprintf(stderr, "onehop doctor: this machine is looked at; - "
+				"reads standard input instead\n");
 }
 
 static bool found_something(const struct diagnosis *diagnosis)
@@ -254,12 +277,18 @@ static int diagnose(const struct options *options, char **files, int count,
 	enum oh_status status;
 
 	diagnosis->options = options->about;
-	status = count ? diagnosis_read(diagnosis, files, count)
-		       : diagnosis_read_this_machine(diagnosis);
-	if (!status)
-		status = diagnosis_conclude(diagnosis);
+	status = diagnosis_read(diagnosis, files, count);
 	if (status)
-		return fail(status, count > 0);
+		return fail(status);
+	if (!count)
+		hint_at_input();
+	if (!count || options->here)
+		status = diagnosis_read_this_machine(diagnosis);
+	if (status)
+		return fail_here(status, options->here);
+	status = diagnosis_conclude(diagnosis);
+	if (status)
+		return fail(status);
 	if (!options->json) {
 		doctor_write_text(diagnosis, use_colour(), stdout);
 	} else if (!doctor_write_json(diagnosis, stdout)) {

@@ -282,6 +282,9 @@ static json_t *log_json(const struct log_facts *log)
 		object, "generation_tokens_per_second",
 		number_or_null(log->generation_tokens_per_second > 0,
 			       log->generation_tokens_per_second));
+	json_object_set_new(
+		object, "tokens_per_step",
+		number_or_null(log->tokens_per_step > 0, log->tokens_per_step));
 	return object;
 }
 
@@ -430,13 +433,26 @@ static json_t *list_findings(const struct diagnosis *d)
 	return list;
 }
 
+static json_t *list_summary(const struct diagnosis *d)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < SUMMARY_LINES; i++)
+		json_array_append_new(list,
+				      json_pack("{s:s, s:o}", "label",
+						d->summary[i].label, "text",
+						text(d->summary[i].text)));
+	return list;
+}
+
 bool doctor_write_json(const struct diagnosis *d, FILE *out)
 {
 	json_t *root = json_pack(
-		"{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-		"schema_version", 1, "version", oh_version(), "inputs",
-		list_inputs(d), "tp", d->tp ? json_integer(d->tp) : json_null(),
-		"tp_source", text_or_null(d->tp_source), "machine",
+		"{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+		"schema_version", 1, "version", oh_version(), "summary",
+		list_summary(d), "inputs", list_inputs(d), "tp",
+		d->tp ? json_integer(d->tp) : json_null(), "tp_source",
+		text_or_null(d->tp_source), "machine",
 		d->has_machine ? machine_json(&d->machine) : json_null(),
 		"gates", list_gates(d), "log",
 		d->has_log ? log_json(&d->log) : json_null(), "metrics",

@@ -13,19 +13,6 @@
 #define WIDTH 100
 #define LABEL 12 /* columns of a label */
 
-static const struct gate *main_gate(const struct diagnosis *d)
-{
-	return d->gate_count ? &d->gates[0] : NULL;
-}
-
-static const struct budget_path *path_now(const struct diagnosis *d)
-{
-	for (int i = 0; i < d->budget.path_count; i++)
-		if (d->budget.paths[i].now)
-			return &d->budget.paths[i];
-	return NULL;
-}
-
 /* 17.4, 223, 1792, 0.13: what a person reads. */
 static const char *figure(double value, char *text, size_t room)
 {
@@ -44,136 +31,24 @@ static const char *figure(double value, char *text, size_t room)
 	return text;
 }
 
-static const char *transport(const struct diagnosis *d)
-{
-	if (d->has_log && d->log.transport)
-		return log_transport_name(d->log.transport);
-	for (int i = 0; i < d->gate_count; i++)
-		if (d->gates[i].transport &&
-		    strcmp(d->gates[i].transport, "depends") != 0)
-			return d->gates[i].transport;
-	return NULL;
-}
-
 static const enum page_style verdict_styles[] = {
 	[GATE_DEPENDS] = PAGE_DOUBT,
 	[GATE_ENABLED] = PAGE_GOOD,
 	[GATE_DISABLED] = PAGE_BAD,
 };
 
-/* The rule of a step that is not known decides only as it turns out. */
-static const char *undecided(const struct gate *gate)
+static void write_summary(const struct page *page, const struct diagnosis *d)
 {
-	for (int i = 0; i < gate->step_count; i++)
-		if (gate->steps[i].answer == GATE_UNKNOWN)
-			return gate->steps[i].id;
-	return "what is not known";
-}
+	static const enum page_style styles[] = {
+		[SUMMARY_PLAIN] = PAGE_BOLD,
+		[SUMMARY_GOOD] = PAGE_GOOD,
+		[SUMMARY_BAD] = PAGE_BAD,
+		[SUMMARY_DOUBT] = PAGE_DOUBT,
+	};
 
-static void say_gate(const struct page *page, const struct diagnosis *d)
-{
-	const struct gate *gate = main_gate(d);
-	const char *way = transport(d);
-
-	if (gate && gate->verdict == GATE_DISABLED)
-		page_write(page, LABEL, PAGE_BAD, "disabled",
-			   "%s's own all-reduce at %d ranks, by rule %s; "
-			   "NCCL%s%s%s takes all",
-			   gate->engine, gate->tp, gate->rule, way ? " (" : "",
-			   way ? way : "", way ? ")" : "");
-	else if (gate)
-		page_write(page, LABEL, verdict_styles[gate->verdict],
-			   gate_verdict_name(gate->verdict),
-			   gate->verdict == GATE_ENABLED
-				   ? "%s's own all-reduce at %d ranks%s%s"
-				   : "%s's own all-reduce at %d ranks: %s%s",
-			   gate->engine, gate->tp,
-			   gate->verdict == GATE_ENABLED ? "" : undecided(gate),
-			   gate->verdict == GATE_ENABLED ? ", no rule closes it"
-							 : " is not known");
-	else if (d->has_log && d->log.custom == LOG_CUSTOM_DISABLED)
-		page_write(page, LABEL, PAGE_BAD, "disabled",
-			   "the engine's own all-reduce, says its log%s%s",
-			   *d->log.custom_rule ? ", by rule " : "",
-			   d->log.custom_rule);
-	else if (d->has_log && d->log.custom == LOG_CUSTOM_ENABLED)
-		page_write(page, LABEL, PAGE_GOOD, "enabled",
-			   "the engine's own all-reduce, says its log");
-	else if (d->has_machine && d->machine.gpus && !d->visible.count)
-		page_write(page, LABEL, PAGE_BAD, "no GPU",
-			   "is visible to the engine: CUDA_VISIBLE_DEVICES "
-			   "hides all %d",
-			   d->machine.gpus);
-	else
-		page_write(page, LABEL, PAGE_DOUBT, "unknown",
-			   "which path the engine takes: add nvidia-smi topo "
-			   "-m, or its log");
-}
-
-static void say_cost(const struct page *page, const struct diagnosis *d)
-{
-	const struct budget *b = &d->budget;
-	const struct budget_path *path = path_now(d);
-	char calls[32], ms[32];
-
-	if (!b->any || !*b->all_reduces_per_token.source) {
-		page_write(page, LABEL, PAGE_BOLD, "cost",
-			   "not known; add config.json and a rate "
-			   "(--tokens-per-second, a log or /metrics)");
-		return;
-	}
-	figure(b->all_reduces_per_token.value, calls, sizeof(calls));
-	if (!path || !*b->ms_per_token.source) {
-		page_write(page, LABEL, PAGE_BOLD, "cost",
-			   "%s all-reduces a token of %.0f bytes; %s", calls,
-			   b->message_bytes_per_token.value,
-			   path ? "the time of a token is not known"
-				: "which path they take is not known");
-		return;
-	}
-	page_write(page, LABEL, PAGE_BOLD, "cost",
-		   "%s all-reduces a token at %.4g to %.4g us (%s): %.0f to "
-		   "%.0f %% of its %s ms",
-		   calls, path->time->low_us, path->time->high_us,
-		   path->time->title, 100 * path->low_share,
-		   100 * path->high_share,
-		   figure(b->ms_per_token.value, ms, sizeof(ms)));
-}
-
-/* The first sentence: what to do. The finding has the rest. */
-static int first_sentence(const char *text)
-{
-	const char *end = strstr(text, ". ");
-
-	return end ? (int)(end - text) : (int)strlen(text);
-}
-
-/* The worst finding that can be mended; a mere hint only where the verdict
- * hangs on what is not known. */
-static const struct finding *next_step(const struct diagnosis *d)
-{
-	const struct gate *gate = main_gate(d);
-	bool hints = gate && gate->verdict == GATE_DEPENDS;
-
-	for (int i = 0; i < d->finding_count; i++) {
-		const struct finding *f = &d->findings[i];
-
-		if (*f->remedy && (hints || f->severity > FINDING_INFO))
-			return f;
-	}
-	return NULL;
-}
-
-static void say_next(const struct page *page, const struct diagnosis *d)
-{
-	const struct finding *f = next_step(d);
-
-	if (f)
-		page_write(page, LABEL, PAGE_BOLD, "next", "%.*s",
-			   first_sentence(f->remedy), f->remedy);
-	else
-		page_write(page, LABEL, PAGE_BOLD, "next",
-			   "nothing was found that would need mending");
+	for (int i = 0; i < SUMMARY_LINES; i++)
+		page_write(page, LABEL, styles[d->summary[i].tone],
+			   d->summary[i].label, "%s", d->summary[i].text);
 }
 
 static void write_findings(const struct page *page, const struct diagnosis *d)
@@ -457,9 +332,7 @@ void doctor_write_text(const struct diagnosis *diagnosis, bool colour,
 {
 	struct page page = {.out = out, .width = WIDTH, .colour = colour};
 
-	say_gate(&page, diagnosis);
-	say_cost(&page, diagnosis);
-	say_next(&page, diagnosis);
+	write_summary(&page, diagnosis);
 	if (diagnosis->gate_count)
 		write_gate(&page, &diagnosis->gates[0]);
 	write_findings(&page, diagnosis);

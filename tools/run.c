@@ -197,6 +197,9 @@ static bool connect_output(const int *outputs)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
+	/* ENOENT would say that there is no program */
+	if (null < 0)
+		errno = ENODEV;
 	return null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
 	       (outputs[0] < 0 || dup2(outputs[0], STDOUT_FILENO) >= 0) &&
 	       (outputs[1] < 0 || dup2(outputs[1], STDERR_FILENO) >= 0);

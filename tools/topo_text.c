@@ -48,7 +48,7 @@ static void put_matrix(const struct page *page,
 	for (int i = 0; i < machine->gpus; i++)
 		fprintf(page->out, wide ? "  GPU%-1d" : "%5d", i);
 	for (int i = 0; i < machine->gpus; i++) {
-		char text[8];
+		char text[16];
 
 		snprintf(text, sizeof(text), "GPU%d", i);
 		fprintf(page->out, "\n%-6s", text);
@@ -156,37 +156,43 @@ static int group_of(const struct oh__groups *groups, int gpu)
 	return -1;
 }
 
-/* "gen 5 x16", and what it could be if that is more. */
+/* "gen 1 x8 of at most gen 4 x16", without what is the same or not known. */
 static void describe_pcie(const struct oh__gpu *gpu, char *text, size_t bytes)
 {
 	const struct oh__number *now[] = {&gpu->pcie_gen, &gpu->pcie_width};
 	const struct oh__number *most[] = {&gpu->pcie_gen_max,
 					   &gpu->pcie_width_max};
 	static const char *const names[] = {"gen ", "x"};
+	const char *before = ", PCIe ";
 	size_t used = 0;
 
 	*text = '\0';
-	for (int i = 0; i < 2 && used < bytes; i++)
-		if (oh__known(now[i]->from))
-			used += (size_t)snprintf(text + used, bytes - used,
-						 "%s%s%" PRIu64,
-						 used ? " " : ", PCIe ",
-						 names[i], now[i]->value);
-	for (int i = 0; i < 2 && used < bytes; i++)
-		if (oh__known(most[i]->from) &&
-		    (!oh__known(now[i]->from) ||
-		     now[i]->value != most[i]->value))
-			used += (size_t)snprintf(
-				text + used, bytes - used, "%s%s%" PRIu64,
-				used ? " of at most " : ", PCIe at most ",
-				names[i], most[i]->value);
+	for (int i = 0; i < 2 && used < bytes; i++) {
+		if (!oh__known(now[i]->from))
+			continue;
+		used += (size_t)snprintf(text + used, bytes - used,
+					 "%s%s%" PRIu64, before, names[i],
+					 now[i]->value);
+		before = " ";
+	}
+	before = used ? " of at most " : ", PCIe at most ";
+	for (int i = 0; i < 2 && used < bytes; i++) {
+		if (!oh__known(most[i]->from) ||
+		    (oh__known(now[i]->from) &&
+		     now[i]->value == most[i]->value))
+			continue;
+		used += (size_t)snprintf(text + used, bytes - used,
+					 "%s%s%" PRIu64, before, names[i],
+					 most[i]->value);
+		before = " ";
+	}
 }
 
 static void put_gpu(const struct page *page, const struct oh__machine *machine,
 		    int index, int indent)
 {
 	const struct oh__gpu *gpu = &machine->gpu[index];
-	char label[32], pcie[96], rest[96] = "";
+	char label[32], pcie[96], rest[96] = "", text[3 * OH__TEXT_BYTES + 64];
 	size_t used = 0;
 
 	snprintf(label, sizeof(label), "%*sGPU%d", indent, "", index);
@@ -202,10 +208,13 @@ static void put_gpu(const struct page *page, const struct oh__machine *machine,
 					 (int)(gpu->capability.value % 10));
 	if (oh__known(gpu->mig.from) && gpu->mig.value)
 		snprintf(rest + used, sizeof(rest) - used, ", MIG");
-	page_write(page, indent + 7, PAGE_PLAIN, label, "%s%s%s%s%s",
-		   oh__known(gpu->name.from) ? gpu->name.text : "",
-		   oh__known(gpu->pci.from) ? ", " : "", gpu->pci.text, pcie,
-		   rest);
+	snprintf(text, sizeof(text), "%s%s%s%s%s",
+		 oh__known(gpu->name.from) ? gpu->name.text : "",
+		 oh__known(gpu->pci.from) ? ", " : "", gpu->pci.text, pcie,
+		 rest);
+	/* nothing may stand in front of the first comma */
+	page_write(page, indent + 7, PAGE_PLAIN, label, "%s",
+		   *text == ',' ? text + 2 : text);
 }
 
 /* What a GPU of the tree stands below. */
@@ -235,6 +244,24 @@ static int put_branch(const struct page *page, const struct branch *now,
 	return indent;
 }
 
+/* Does a switch group lie within one island of one node? NVLink may lead out of
+ * it, and a tree cannot show that. */
+static bool is_nested(const struct oh__machine *machine,
+		      const struct oh__groups *islands,
+		      const struct oh__groups *groups, int group)
+{
+	int first = groups->member[group][0];
+
+	for (int i = 1; i < groups->size[group]; i++) {
+		int gpu = groups->member[group][i];
+
+		if (node_of(machine, gpu) != node_of(machine, first) ||
+		    group_of(islands, gpu) != group_of(islands, first))
+			return false;
+	}
+	return true;
+}
+
 static void put_node(const struct page *page, const struct oh__machine *machine,
 		     uint64_t node)
 {
@@ -253,6 +280,9 @@ static void put_node(const struct page *page, const struct oh__machine *machine,
 			if (node_of(machine, i) != node ||
 			    group_of(&islands, i) != island)
 				continue;
+			if (now.group >= 0 &&
+			    !is_nested(machine, &islands, &groups, now.group))
+				now.group = -1;
 			put_gpu(page, machine, i,
 				put_branch(page, &now, &last));
 			last = now;
@@ -325,11 +355,31 @@ static void put_text(const struct page *page, const struct oh__machine *machine,
 					      sizeof(origin)));
 }
 
+static bool knows_host(const struct oh__machine *machine)
+{
+	const struct oh__host *host = &machine->host;
+	const struct oh__from from[] = {
+		host->driver.from,	 host->cuda.from,
+		host->cpu.from,		 host->kernel.from,
+		host->command_line.from, host->iommu.from,
+		host->acs_redirect.from, host->vllm.from,
+		host->sglang.from,	 host->nccl.from,
+		host->torch.from,
+	};
+
+	for (size_t i = 0; i < sizeof(from) / sizeof(*from); i++)
+		if (oh__known(from[i]))
+			return true;
+	return machine->variable_count > 0;
+}
+
 static void put_host(const struct page *page, const struct oh__machine *machine)
 {
 	const struct oh__host *host = &machine->host;
 	char origin[ORIGIN_BYTES];
 
+	if (!knows_host(machine))
+		return;
 	page_head(page, "Host");
 	put_text(page, machine, "driver", &host->driver);
 	put_text(page, machine, "CUDA", &host->cuda);

@@ -15,7 +15,7 @@
  *
  * fork: a child has no part in its parent's communicators. Calls on them are
  * OH_ERR_INVALID there; oh_comm_destroy frees the child's copy and is not
- * noticed by the other ranks. Threads: a call may need 32 KiB of stack, and is
+ * noticed by the other ranks. Threads: a call may need 48 KiB of stack, and is
  * no cancellation point.
  *
  * Errors: every function that can fail returns an enum oh_status and sets its
@@ -192,7 +192,9 @@ struct oh_comm_options {
  * same status: a rank that fails before the ranks meet (its settings, its
  * limits) says so to the others for two seconds; whoever comes later, or comes
  * without a usable id, rank or number of ranks, gets or causes
- * OH_ERR_TIMEOUT. NULL options: all from the environment.
+ * OH_ERR_TIMEOUT. A rank that is stopped while the ranks set up is waited for
+ * until the deadline, or five seconds, and five more by those that wait for
+ * rank 0. NULL options: all from the environment.
  *
  * Memory: for each rank a segment of about twice ONEHOP_SLOT_BYTES (4M),
  * touched as it is used, and address space of ONEHOP_HEAP_BYTES (16G) for

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/cancel.h"
 #include "base/settings.h"
 
 #define LEVEL_UNSET (-1)
@@ -60,6 +61,7 @@ void oh__log(enum oh_log_level level, const char *format, ...)
 	oh_log_sink *sink;
 	void *context;
 	va_list args;
+	int cancel;
 
 	if (!oh__log_enabled(level))
 		return;
@@ -67,11 +69,13 @@ void oh__log(enum oh_log_level level, const char *format, ...)
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
 
+	cancel = oh__cancel_off();
 	pthread_mutex_lock(&lock);
 	sink = sink_now ? sink_now : write_stderr;
 	context = sink_context;
 	pthread_mutex_unlock(&lock);
 	sink(level, line, context);
+	oh__cancel_restore(cancel);
 }
 
 void oh_set_log(enum oh_log_level level, oh_log_sink *sink, void *context)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -148,8 +149,7 @@ static enum oh_status pick_reducer(const struct recipe *recipe,
 }
 
 static enum oh_status meet(struct oh_comm *comm, const struct recipe *recipe,
-			   const uint8_t *facts, const int *fds,
-			   struct oh__rendezvous *rendezvous)
+			   const uint8_t *facts, const int *fds, bool *met)
 {
 	const struct oh__agree agree[] = {
 		{"ONEHOP_SLOT_BYTES", recipe->slot_bytes},
@@ -170,22 +170,24 @@ static enum oh_status meet(struct oh_comm *comm, const struct recipe *recipe,
 		.facts = facts,
 		.fds = fds,
 	};
-	enum oh_status status = oh__rendezvous_meet(&options, rendezvous);
+	struct oh__rendezvous rendezvous;
+	enum oh_status status = oh__rendezvous_meet(&options, &rendezvous);
 
+	*met = rendezvous.reached;
 	if (status)
 		return status;
-	status = oh__mailbox_connect(&comm->mailbox, rendezvous);
+	status = oh__mailbox_connect(&comm->mailbox, &rendezvous);
 	if (!status)
 		status = oh__heap_create(&comm->heap, &comm->mailbox);
-	status = oh__rendezvous_agree(rendezvous, status);
+	status = oh__rendezvous_agree(&rendezvous, status);
 	if (!status) {
-		int processors = oh__mailbox_processors(rendezvous);
+		int processors = oh__mailbox_processors(&rendezvous);
 
 		comm->crowded = processors && recipe->ranks > processors;
 		comm->mailbox.spin_short =
 			recipe->spin ? recipe->spin == 2 : comm->crowded;
 	}
-	oh__rendezvous_close(rendezvous);
+	oh__rendezvous_close(&rendezvous);
 	return status;
 }
 
@@ -296,43 +298,37 @@ static enum oh_status prepare(struct oh_comm *comm, const struct recipe *recipe,
 	return status;
 }
 
-static enum oh_status build(struct oh_comm *comm, const struct recipe *recipe)
+static enum oh_status build(struct oh_comm *comm, const struct recipe *recipe,
+			    bool *met)
 {
-	struct oh__rendezvous rendezvous;
 	uint8_t facts[OH__FACTS_BYTES];
 	int fds[OH__RANK_FDS] = {-1, -1, -1};
 	enum oh_status status = prepare(comm, recipe, facts, fds);
 
-	if (status)
-		return decline(recipe, status);
-	status = meet(comm, recipe, facts, fds, &rendezvous);
+	if (!status)
+		status = meet(comm, recipe, facts, fds, met);
 	oh__fd_close(&fds[0]);
 	oh__fd_close(&fds[1]);
 	/* the others have their own copies by now */
 	if (comm->life.keep >= 0)
 		oh__fd_close(&comm->life.fd);
-	return status ? status : tune(comm, recipe);
+	if (!status)
+		status = tune(comm, recipe);
+	/* a rank that believes in success, as it was told before something went
+	 * wrong, learns of it when it waits for this one */
+	if (status && comm->mailbox.own)
+		oh__mailbox_fail(&comm->mailbox, status, recipe->rank);
+	return status;
 }
 
-enum oh_status oh_comm_create(const struct oh_comm_options *options,
-			      struct oh_comm **comm)
+static enum oh_status create(const struct recipe *recipe, struct oh_comm **comm)
 {
-	struct recipe recipe;
-	struct oh_comm *made;
+	struct oh_comm *made = calloc(1, sizeof(*made));
 	enum oh_status status;
+	bool met = false;
 
-	if (!comm)
-		return OH__FAIL(OH_ERR_INVALID, "comm is NULL");
-	memset(&recipe, 0, sizeof(recipe));
-	status = read_place(options, &recipe);
-	if (status)
-		return status;
-	status = read_settings(&recipe);
-	if (status)
-		return decline(&recipe, status);
-	made = calloc(1, sizeof(*made));
 	if (!made)
-		return decline(&recipe,
+		return decline(recipe,
 			       OH__FAIL(OH_ERR_NO_MEMORY,
 					"no memory for a communicator"));
 	made->life = (struct oh__life){-1, -1};
@@ -340,27 +336,53 @@ enum oh_status oh_comm_create(const struct oh_comm_options *options,
 	atomic_flag_clear(&made->busy);
 	for (int i = 0; i < OH_MAX_RANKS; i++)
 		made->mailbox.life[i] = -1;
-	status = build(made, &recipe);
+	status = build(made, recipe, &met);
 	if (status) {
+		/* first: declining needs a descriptor */
 		dissolve(made);
-		return status;
+		return met ? status : decline(recipe, status);
 	}
 	oh__log(OH_LOG_INFO,
 		"communicator rank %d ranks %d reducer %s handshake_ns %u",
-		recipe.rank, recipe.ranks, made->cpu.reducer->name,
+		recipe->rank, recipe->ranks, made->cpu.reducer->name,
 		made->table.handshake_ns);
 	*comm = made;
 	return OH_OK;
 }
 
+enum oh_status oh_comm_create(const struct oh_comm_options *options,
+			      struct oh_comm **comm)
+{
+	struct recipe recipe;
+	enum oh_status status;
+	int cancel;
+
+	if (!comm)
+		return OH__FAIL(OH_ERR_INVALID, "comm is NULL");
+	cancel = oh__cancel_off();
+	memset(&recipe, 0, sizeof(recipe));
+	status = read_place(options, &recipe);
+	if (!status) {
+		status = read_settings(&recipe);
+		status = status ? decline(&recipe, status)
+				: create(&recipe, comm);
+	}
+	oh__cancel_restore(cancel);
+	return status;
+}
+
 void oh_comm_destroy(struct oh_comm *comm)
 {
+	int cancel;
+
 	if (!comm)
 		return;
+	cancel = oh__cancel_off();
 	/* a forked child frees its copy and says nothing for the rank */
 	if (*comm->in_owner)
 		oh__mailbox_leave(&comm->mailbox);
 	dissolve(comm);
+	oh__cancel_restore(cancel);
 }
 
 enum oh_status oh_comm_abort(struct oh_comm *comm)
@@ -387,13 +409,15 @@ int oh_comm_ranks(const struct oh_comm *comm)
 enum oh_status oh_comm_health(struct oh_comm *comm, struct oh_health *health)
 {
 	struct oh_health now = {.size = sizeof(now), .culprit = -1};
+	enum oh_status status = oh__comm_check(comm);
 	struct oh__mailbox *m;
 	uint64_t failure;
 	size_t size;
 
-	if (!comm || !health)
-		return OH__FAIL(OH_ERR_INVALID, "%s is NULL",
-				comm ? "health" : "comm");
+	if (status)
+		return status;
+	if (!health)
+		return OH__FAIL(OH_ERR_INVALID, "health is NULL");
 	size = health->size;
 	if (size < sizeof(size) || size > sizeof(now))
 		return OH__FAIL(OH_ERR_INVALID,

@@ -123,9 +123,12 @@ static enum oh_status check(const struct oh_comm *comm,
 			    enum oh_collective collective, enum oh_dtype dtype,
 			    enum oh_op op, const struct oh_route *route)
 {
-	if (!comm || !route)
-		return OH__FAIL(OH_ERR_INVALID, "%s is NULL",
-				comm ? "route" : "comm");
+	enum oh_status status = oh__comm_check(comm);
+
+	if (status)
+		return status;
+	if (!route)
+		return OH__FAIL(OH_ERR_INVALID, "route is NULL");
 	if (route->size < sizeof(route->size) ||
 	    route->size > sizeof(struct oh_route))
 		return OH__FAIL(OH_ERR_INVALID,

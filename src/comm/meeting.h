@@ -29,6 +29,8 @@ enum oh_status oh__meeting_send_verdict(int socket, enum oh_status status,
 /* Makes a received verdict this thread's last error; gives its status. */
 enum oh_status oh__meeting_take_verdict(const struct oh__verdict *verdict);
 
+/* How much longer the others wait for rank 0, which decides. */
+#define OH__PATIENCE_MS 5000
 /* How long rank 0 stays to tell why there will be no communicator. */
 #define OH__GRACE_MS 2000
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The two sides' common part, and the agreement at the end. Deadlines: rank 0
- * decides; the others wait PATIENCE longer than their own deadline, so that
- * they get its verdict rather than a time-out of their own.
+ * decides; the others wait OH__PATIENCE_MS longer than their own deadline, so
+ * that they get its verdict rather than a time-out of their own.
  */
 #include "comm/rendezvous.h"
 
@@ -17,8 +17,9 @@
 #include "comm/descriptor.h"
 #include "comm/meeting.h"
 
-/* For the set-up between WELCOME and VERDICT, which waits for no person. */
-#define AGREE_MS 30000
+/* At least, for the set-up between WELCOME and VERDICT, however short the
+ * deadline of the rendezvous is. */
+#define AGREE_MS 5000
 
 socklen_t oh__meeting_address(const struct oh__meeting_place *place,
 			      struct sockaddr_un *address)
@@ -111,8 +112,10 @@ enum oh_status oh__rendezvous_meet(const struct oh__rendezvous_options *options,
 	}
 	memcpy(rendezvous->facts[options->rank], options->facts,
 	       OH__FACTS_BYTES);
-	if (options->ranks == 1)
+	if (options->ranks == 1) {
+		rendezvous->reached = true;
 		return OH_OK;
+	}
 	if (options->rank == 0)
 		status = oh__meeting_as_root(options, rendezvous, &taken);
 	/* A second rank 0 finds the place taken and asks the first, which
@@ -139,20 +142,33 @@ oh__rendezvous_decline(const struct oh__rendezvous_options *options,
 	return oh__meeting_decline_as_member(options, status);
 }
 
+/* A rank's own words, with its name before them for the others. */
+static enum oh_status name_rank(int rank, enum oh_status status)
+{
+	char why[sizeof(((struct oh__verdict *)NULL)->text)];
+
+	snprintf(why, sizeof(why), "%s", oh_last_error()->message);
+	return OH__FAIL(status, "rank %d: %s", rank, why);
+}
+
 static enum oh_status receive_verdict(struct oh__rendezvous *rendezvous,
-				      int from, uint64_t deadline_ns)
+				      int from, uint64_t deadline_ns,
+				      int *culprit)
 {
 	struct oh__incoming incoming;
+	const struct oh__verdict *verdict = &incoming.message.body.verdict;
 	enum oh_status status;
 	char who[32];
 	int socket = rendezvous->sockets[from];
 
+	*culprit = from;
 	snprintf(who, sizeof(who), "rank %d", from);
 	status = oh__meeting_wait(socket, deadline_ns);
 	if (status == OH_ERR_TIMEOUT)
 		return OH__FAIL(OH_ERR_TIMEOUT,
-				"%s did not finish its set-up within %d ms",
-				who, AGREE_MS);
+				"%s did not finish its set-up before the "
+				"deadline: it is stopped, or very busy",
+				who);
 	if (!status)
 		status = oh__message_receive(socket, who, &incoming);
 	if (status == OH_ERR_PEER_LOST)
@@ -168,7 +184,9 @@ static enum oh_status receive_verdict(struct oh__rendezvous *rendezvous,
 				"%s sent a message of type %u where its "
 				"verdict was due",
 				who, incoming.message.header.type);
-	return oh__meeting_take_verdict(&incoming.message.body.verdict);
+	*culprit = verdict->culprit;
+	status = oh__meeting_take_verdict(verdict);
+	return status && from ? name_rank(from, status) : status;
 }
 
 /*
@@ -178,24 +196,40 @@ static enum oh_status receive_verdict(struct oh__rendezvous *rendezvous,
 static enum oh_status agree_as_root(struct oh__rendezvous *rendezvous,
 				    enum oh_status status, uint64_t deadline_ns)
 {
-	int culprit = status ? 0 : -1;
+	struct oh_error own = *oh_last_error();
+	int culprit = status ? 0 : -1, heard;
 
+	if (status)
+		name_rank(0, status);
 	for (int i = 1; i < rendezvous->ranks && !status; i++) {
-		status = receive_verdict(rendezvous, i, deadline_ns);
+		status = receive_verdict(rendezvous, i, deadline_ns, &heard);
 		if (status)
 			culprit = i;
 	}
 	for (int i = 1; i < rendezvous->ranks; i++)
 		oh__meeting_send_verdict(rendezvous->sockets[i], status,
 					 culprit);
+	if (culprit == 0)
+		oh__error_restore(&own);
 	return status;
+}
+
+/* The set-up waits for no person, but for what is left of the deadline. */
+static uint64_t agree_deadline_ns(const struct oh__rendezvous *rendezvous)
+{
+	uint64_t least = oh__now_ns() + AGREE_MS * OH__NS_PER_MS;
+
+	return rendezvous->deadline_ns > least ? rendezvous->deadline_ns
+					       : least;
 }
 
 enum oh_status oh__rendezvous_agree(struct oh__rendezvous *rendezvous,
 				    enum oh_status status)
 {
-	uint64_t deadline_ns = oh__now_ns() + AGREE_MS * OH__NS_PER_MS;
+	uint64_t deadline_ns = agree_deadline_ns(rendezvous);
+	struct oh_error own = *oh_last_error();
 	enum oh_status sent;
+	int culprit;
 
 	if (rendezvous->ranks == 1)
 		return status;
@@ -206,8 +240,12 @@ enum oh_status oh__rendezvous_agree(struct oh__rendezvous *rendezvous,
 	if (sent && sent != OH_ERR_PEER_LOST)
 		return sent;
 	/* this rank's own failure may not be the first: rank 0 says which */
-	return receive_verdict(rendezvous, 0,
-			       deadline_ns + AGREE_MS * OH__NS_PER_MS);
+	sent = receive_verdict(rendezvous, 0,
+			       deadline_ns + OH__PATIENCE_MS * OH__NS_PER_MS,
+			       &culprit);
+	if (status && culprit == rendezvous->rank)
+		oh__error_restore(&own);
+	return sent;
 }
 
 void oh__rendezvous_close(struct oh__rendezvous *rendezvous)

@@ -16,6 +16,8 @@
 #ifndef OH_COMM_RENDEZVOUS_H
 #define OH_COMM_RENDEZVOUS_H
 
+#include <stdbool.h>
+
 #include "comm/message.h"
 
 /* A value that must be the same on all ranks. */
@@ -41,6 +43,8 @@ struct oh__rendezvous {
 	/* of every rank but this one; the taker sets what it keeps to -1 */
 	int fds[OH_MAX_RANKS][OH__RANK_FDS];
 	int sockets[OH_MAX_RANKS]; /* root: to each rank; else [0]: to root */
+	/* the others know of this rank: it need not decline */
+	bool reached;
 };
 
 /* Meets the others; on failure nothing is left open. */

@@ -12,8 +12,6 @@
 #include "comm/descriptor.h"
 #include "comm/meeting.h"
 
-/* Rank 0's own deadline may be a little later; see rendezvous.c. */
-#define PATIENCE_MS 5000
 #define RETRY_FIRST_US 200
 #define RETRY_LAST_US 10000
 
@@ -153,7 +151,7 @@ await_welcome(int fd, const struct oh__rendezvous_options *options,
 	enum oh_status status;
 
 	status = oh__meeting_wait(fd, options->deadline_ns +
-					      PATIENCE_MS * OH__NS_PER_MS);
+					      OH__PATIENCE_MS * OH__NS_PER_MS);
 	if (status == OH_ERR_TIMEOUT)
 		return OH__FAIL(OH_ERR_TIMEOUT,
 				"rank 0 did not answer rank %d before the "
@@ -198,6 +196,8 @@ oh__meeting_as_member(const struct oh__rendezvous_options *options,
 		status = check_root(fd);
 	if (!status)
 		status = say_hello(fd, options);
+	/* one that is not there, or is another's, is told nothing either */
+	rendezvous->reached = status != OH_ERR_SYSTEM;
 	/* rank 0 may have refused and closed before it read the hello: its
 	 * verdict is still there to be read */
 	if (!status || status == OH_ERR_PEER_LOST)

@@ -36,6 +36,9 @@ struct root {
 	const struct oh__rendezvous_options *options;
 	struct oh__rendezvous *rendezvous;
 	int listener;
+	/* given up when there is no descriptor left, so that the others can
+	 * still be told */
+	int spare;
 	bool starved; /* of descriptors: no guest can be let in */
 	int joined; /* members, rank 0 included */
 	int refused;
@@ -152,7 +155,7 @@ static enum oh_status accept_guests(struct root *root)
 		if (errno != EMFILE && errno != ENFILE)
 			return OH_OK;
 		/* the guests that are here may go, and leave room */
-		root->starved = root->guest_count > 0;
+		root->starved = root->guest_count > 0 || root->failed;
 		if (root->starved)
 			return OH_OK;
 		return OH__FAIL_CALL(OH_ERR_SYSTEM, "accept4", errno,
@@ -327,6 +330,8 @@ static enum oh_status hear_member(struct root *root, int rank)
 		if (incoming.message.header.type == OH__MESSAGE_VERDICT)
 			status = oh__meeting_take_verdict(
 				&incoming.message.body.verdict);
+		if (status)
+			root->culprit = rank;
 	}
 	if (status && status != OH_ERR_PEER_LOST)
 		return status;
@@ -443,13 +448,18 @@ static enum oh_status serve(struct root *root, uint64_t until_ns)
 /* Tells all that are here, and those that come within the grace, why not. */
 static enum oh_status tell_failure(struct root *root, enum oh_status status)
 {
-	const struct oh__verdict *verdict = &root->verdict.body.verdict;
 	uint64_t until_ns = oh__now_ns() + OH__GRACE_MS * OH__NS_PER_MS;
 	uint32_t all = (1u << root->options->ranks) - 2; /* but rank 0 */
+	struct oh_error own = *oh_last_error();
+	bool ours = status == OH_ERR_SYSTEM || status == OH_ERR_NO_MEMORY;
 
+	/* of this process: the others are told whose it is */
+	if (ours && root->culprit < 0)
+		OH__FAIL(status, "rank 0: %.440s", own.message);
 	oh__meeting_fill_verdict(&root->verdict.body.verdict, status,
 				 root->culprit);
 	root->failed = true;
+	oh__fd_close(&root->spare);
 	for (uint32_t i = 1; i < OH_MAX_RANKS; i++)
 		if (root->rendezvous->sockets[i] >= 0)
 			tell(root, &root->rendezvous->sockets[i], i);
@@ -460,8 +470,7 @@ static enum oh_status tell_failure(struct root *root, enum oh_status status)
 		if (serve(root, until_ns))
 			break;
 	/* what strangers did meanwhile is not why it failed */
-	if (strcmp(oh_last_error()->message, verdict->text))
-		oh__meeting_take_verdict(verdict);
+	oh__error_restore(&own);
 	return status;
 }
 
@@ -491,7 +500,20 @@ static void close_root(struct root *root)
 {
 	while (root->guest_count)
 		refuse(root, root->guest_count - 1, "the rendezvous is over");
+	oh__fd_close(&root->spare);
 	oh__fd_close(&root->listener);
+}
+
+/* Before the listener: who has connected to that must be told something. */
+static enum oh_status open_spare(struct root *root)
+{
+	root->spare =
+		oh__fd_raise(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	if (root->spare >= 0)
+		return OH_OK;
+	return OH__FAIL_CALL(OH_ERR_SYSTEM, "socket", errno,
+			     "no rendezvous socket, raise the limit of open "
+			     "files (ulimit -n)");
 }
 
 enum oh_status oh__meeting_as_root(const struct oh__rendezvous_options *options,
@@ -502,12 +524,18 @@ enum oh_status oh__meeting_as_root(const struct oh__rendezvous_options *options,
 		.options = options,
 		.rendezvous = rendezvous,
 		.joined = 1,
+		.spare = -1,
 		.culprit = -1,
 	};
-	enum oh_status status = open_listener(&root, taken);
+	enum oh_status status = open_spare(&root);
 
-	if (status || *taken)
+	if (!status)
+		status = open_listener(&root, taken);
+	rendezvous->reached = !status;
+	if (status || *taken) {
+		oh__fd_close(&root.spare);
 		return status;
+	}
 	while (root.joined < options->ranks && !status) {
 		if (oh__now_ns() >= options->deadline_ns)
 			status = timed_out(&root);
@@ -527,7 +555,8 @@ oh__meeting_decline_as_root(const struct oh__rendezvous_options *options,
 			    enum oh_status status)
 {
 	struct oh__rendezvous rendezvous = {.ranks = options->ranks};
-	struct root root = {.options = options, .rendezvous = &rendezvous};
+	struct root root = {
+		.options = options, .rendezvous = &rendezvous, .spare = -1};
 	struct oh_error own = *oh_last_error();
 	int taken = 0;
 

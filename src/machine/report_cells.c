@@ -77,6 +77,16 @@ static size_t cell_length(const char *text, struct oh__cell *cell)
 	return nvlink_length(text, cell);
 }
 
+bool oh__are_cells(const char *text, size_t bytes)
+{
+	struct oh__cell cell;
+	size_t used = 0, length;
+
+	while (used < bytes && (length = cell_length(text + used, &cell)) > 0)
+		used += length;
+	return bytes && used == bytes;
+}
+
 const char *oh__cell_text(const struct oh__cell *cell, char text[8])
 {
 	struct oh__link link = {.from = {.source = 1},
@@ -150,12 +160,30 @@ static const char *const affinities[] = {
 	[OH__AFFINITY_GPU_NUMA] = "GPU NUMA ID",
 };
 
+/* Tables that people make themselves say "CPU" and "NUMA". */
+static const struct {
+	const char *word;
+	enum oh__affinity affinity;
+} short_names[] = {
+	{"CPU", OH__AFFINITY_CPU},
+	{"NUMA", OH__AFFINITY_NUMA},
+};
+
 static size_t affinity_length(const char *text, enum oh__affinity *affinity)
 {
 	for (int i = 0; i < OH__AFFINITIES; i++) {
 		*affinity = (enum oh__affinity)i;
 		if (!strncmp(text, affinities[i], strlen(affinities[i])))
 			return strlen(affinities[i]);
+	}
+	for (size_t i = 0; i < sizeof(short_names) / sizeof(*short_names);
+	     i++) {
+		size_t length = strlen(short_names[i].word);
+
+		*affinity = short_names[i].affinity;
+		if (word_length(text) == length &&
+		    !memcmp(text, short_names[i].word, length))
+			return length;
 	}
 	return 0;
 }
@@ -189,6 +217,7 @@ static size_t take_column(const char *line, const char *text,
 			return 0;
 		header->affinity[header->affinities] = affinity;
 		header->affinity_at[header->affinities++] = (int)(text - line);
+		header->named |= length > 4; /* than the short names */
 		return length;
 	}
 	length = label_length(text, &number);
@@ -289,13 +318,32 @@ void oh__row_parse(const char *text, const struct oh__header *header,
 		at = skip_gap(at + length);
 	}
 	row->tail_at = (int)(at - text);
-	for (; *at && !*row->bad; at = skip_gap(at + word_length(at)))
+	for (; *at && !*row->bad; at = skip_gap(at + oh__tail_word(at)))
 		row->words++;
+}
+
+/* "0N/A" are two: no other word of these columns ends so. */
+size_t oh__tail_word(const char *text)
+{
+	size_t length = word_length(text);
+
+	if (length > 3 && !memcmp(text + length - 3, "N/A", 3))
+		length -= 3;
+	return length;
+}
+
+/* Two cells or more that no gap parts from the label: "GPU0XNODE". */
+static bool is_glued_row(const char *text)
+{
+	struct oh__cell cell;
+	size_t length = cell_length(text, &cell);
+
+	return length && cell_length(text + length, &cell);
 }
 
 /*
  * A label stands at a line's beginning or behind a gap or a prefix's sign, and
- * a gap follows it or, where columns are glued, the next name.
+ * a gap follows it or, where columns are glued, the next name or the cells.
  */
 const char *oh__find_label(const char *line, int *number, const char **behind)
 {
@@ -307,7 +355,8 @@ const char *oh__find_label(const char *line, int *number, const char **behind)
 
 		if (length && (at == line || is_gap(at[-1]) || at[-1] == '>') &&
 		    (!*next || is_gap(*next) || !strncmp(next, "GPU", 3) ||
-		     nic_length(next) || !strncmp(next, "CPU ", 4))) {
+		     nic_length(next) || !strncmp(next, "CPU ", 4) ||
+		     is_glued_row(next))) {
 			*behind = next;
 			return at;
 		}

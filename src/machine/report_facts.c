@@ -46,6 +46,8 @@ static const struct {
 	{"PyTorch", SHAPE_VERSION, HOST(torch)},
 	{"Model name", SHAPE_CPU, HOST(cpu)},
 	{"model name", SHAPE_CPU, HOST(cpu)},
+	{"CPU", SHAPE_CPU, HOST(cpu)},
+	{"Kernel", SHAPE_VERSION, HOST(kernel)},
 	{"Python platform", SHAPE_PLATFORM, HOST(kernel)},
 	{"Kernel command line", SHAPE_COMMAND_LINE, 0},
 	{"Command line", SHAPE_COMMAND_LINE, 0},
@@ -154,6 +156,21 @@ static bool take_domain_type(struct oh__report *report, const char *body)
 	else
 		return false;
 	report->iommu_said = true;
+	return true;
+}
+
+/* "nvidia 0000:07:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT ...", "DMAR: [DMA
+ * Write] Request device [17:00.0] fault addr ...": an IOMMU that refuses an
+ * address is one that translates. What other words say is kept. */
+static bool take_fault(struct oh__report *report, const char *body)
+{
+	bool amd = oh__begins(body, "nvidia ") || oh__begins(body, "AMD-Vi: ");
+
+	if (!(amd && strstr(body, "[IO_PAGE_FAULT")) &&
+	    !(oh__begins(body, "DMAR: [DMA ") && strstr(body, "fault addr")))
+		return false;
+	if (!oh__known(report->machine.host.iommu.from))
+		set_iommu(report, OH__IOMMU_TRANSLATED);
 	return true;
 }
 
@@ -376,7 +393,8 @@ void oh__report_take_fact(struct oh__report *report, const char *body)
 {
 	if (take_boot(report, body) || take_row(report, body) ||
 	    take_variable(report, body) || take_package(report, body) ||
-	    take_uname(report, body) || take_module(report, body))
+	    take_uname(report, body) || take_module(report, body) ||
+	    take_domain_type(report, body))
 		return;
-	take_domain_type(report, body);
+	take_fault(report, body);
 }

@@ -116,29 +116,73 @@ static const char *read_indices(const char *text, uint32_t *bits,
 	}
 }
 
-/* A name, then perhaps ", 24576 MiB" and "(UUID: GPU-...)". */
+/* What stands behind the name, one after the other. */
+static void take_behind_name(struct oh__report *report, struct oh__gpu *gpu,
+			     const char *text)
+{
+	uint64_t memory;
+
+	for (; *text; text += strcspn(text, ",|")) {
+		text = oh__skip_blanks(text + 1);
+		if (oh__read_mib(text, &memory))
+			oh__report_set_number(report, &gpu->memory_bytes,
+					      memory);
+		if (!strncmp(text, "driver ", 7))
+			oh__report_set_text(
+				report, &report->machine.host.driver, text + 7,
+				oh__version_length(text + 7));
+	}
+}
+
+/* A name, then perhaps ", 24576 MiB" or " | 24576 MiB | driver 595.71.05",
+ * and "(UUID: GPU-...)". */
 static void take_listed(struct oh__report *report, struct oh__gpu *gpu,
 			const char *text)
 {
 	const char *uuid = strstr(text, "(UUID: ");
 	size_t bytes = uuid ? (size_t)(uuid - text) : strlen(text);
-	const char *comma = memchr(text, ',', bytes);
-	uint64_t memory;
+	size_t name = strcspn(text, ",|");
 
-	if (comma)
-		bytes = (size_t)(comma - text);
-	oh__report_set_name(report, gpu, text, bytes);
+	oh__report_set_name(report, gpu, text, name < bytes ? name : bytes);
 	if (uuid)
 		oh__report_set_text(report, &gpu->uuid, uuid + 7,
 				    strcspn(uuid + 7, ") "));
-	if (comma && oh__read_mib(oh__skip_blanks(comma + 1), &memory))
-		oh__report_set_number(report, &gpu->memory_bytes, memory);
+	take_behind_name(report, gpu, text + name);
+}
+
+/* "PCIe: x4 lanes negotiated (GPU max x16, Gen up to 4) | bus 0000:06:00.0"
+ * below its GPU, in reports that people's scripts write */
+static bool take_lanes(struct oh__report *report, const char *body)
+{
+	const char *text = oh__value_of(body, "PCIe");
+	const char *bus, *most, *gen;
+	struct oh__gpu *gpu;
+	char address[16];
+	uint64_t value;
+
+	if (!text || report->lists.last < 0 || *text++ != 'x' ||
+	    !oh__read_number(&text, &value) ||
+	    strncmp(text, " lanes negotiated", 17))
+		return false;
+	gpu = &report->machine.gpu[report->lists.last];
+	oh__report_set_number(report, &gpu->pcie_width, value);
+	if ((most = strstr(text, "GPU max x")) != NULL && (most += 9) &&
+	    oh__read_number(&most, &value))
+		oh__report_set_number(report, &gpu->pcie_width_max, value);
+	if ((gen = strstr(text, "Gen up to ")) != NULL && (gen += 10) &&
+	    oh__read_number(&gen, &value))
+		oh__report_set_number(report, &gpu->pcie_gen_max, value);
+	if ((bus = strstr(text, "| bus ")) != NULL &&
+	    oh__read_pci(bus + 6, address))
+		oh__report_set_text(report, &gpu->pci, address,
+				    strlen(address));
+	return true;
 }
 
 /* Outside of collect_env's section a list line must name a product. */
 static bool is_listing(const struct oh__report *report, const char *text)
 {
-	size_t bytes = strcspn(text, ",(");
+	size_t bytes = strcspn(text, ",(|");
 
 	if (report->lists.section && *text)
 		return true;
@@ -182,7 +226,7 @@ static void note_list(struct oh__report *report, uint32_t bits)
 {
 	struct oh__lists *lists = &report->lists;
 
-	if (!lists->shown_section && !(bits & (bits - 1))) {
+	if (!lists->shown_section && !lists->shown && !(bits & (bits - 1))) {
 		lists->listed |= bits;
 		lists->listed_line = report->from.line;
 		return;
@@ -360,7 +404,8 @@ static bool take_section(struct oh__report *report, const char *body)
 
 bool oh__report_take_gpus(struct oh__report *report, const char *body)
 {
-	if (take_list(report, body) || take_mig_device(report, body))
+	if (take_list(report, body) || take_mig_device(report, body) ||
+	    take_lanes(report, body))
 		return true;
 	return take_section(report, body) || take_table(report, body) ||
 	       oh__report_take_values(report, body);

@@ -162,7 +162,7 @@ bool oh__is_product(const char *text, size_t bytes)
 	return words <= 10 && text[bytes - 1] != '.';
 }
 
-/* What browsers and chat programs make of signs. */
+/* What browsers and chat programs make of signs, and Markdown's emphasis. */
 static const struct {
 	const char *from;
 	char to; /* '\0': nothing */
@@ -174,7 +174,7 @@ static const struct {
 	{"\xe2\x80\x89", ' '},	{"\xe2\x80\xaf", ' '}, {"\xe2\x80\x8b", '\0'},
 	{"\xef\xbb\xbf", '\0'}, {"<br>", '\0'},	       {"<br/>", '\0'},
 	{"<pre>", '\0'},	{"</pre>", '\0'},      {"<code>", '\0'},
-	{"</code>", '\0'},
+	{"</code>", '\0'},	{"**", '\0'},	       {"`", '\0'},
 };
 
 static size_t replace_entity(const char *raw, size_t bytes, char **out)
@@ -234,7 +234,7 @@ static size_t sequence_length(const char *raw, size_t bytes)
 static const bool special[256] = {
 	[0 ... 0x1f] = true, [0x7f ... 0xff] = true, ['&'] = true,
 	['<'] = true,	     ['['] = true,	     ['^'] = true,
-	['\\'] = true,
+	['\\'] = true,	     ['*'] = true,	     ['`'] = true,
 };
 
 static size_t skip_special(const char *raw, size_t bytes, char **out)
@@ -351,7 +351,7 @@ static const char *skip_mark(const char *text)
 {
 	static const char *const marks[] = {
 		"stdout F ", "stderr F ", "stdout P ", "stderr P ",
-		"- ",	     "* ",	  "> ",
+		"- ",	     "* ",	  "> ",	       "\xe2\x80\xa2 ",
 	};
 	const char *at = text;
 

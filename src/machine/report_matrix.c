@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define GAP " \t|" /* between columns */
+
 /* --- rows --- */
 
 /* A row is whole when each column has its cell and its affinity. */
@@ -76,20 +78,29 @@ static void take_tail_by_tabs(struct oh__report *report, int row,
 	}
 }
 
-/* In a line without tabs a word belongs to the column that it begins at. */
+/* In a line without tabs a word belongs to the column that it begins at. One
+ * that reaches into the next column is two that lost the blank between. */
 static void take_tail_by_place(struct oh__report *report, int row,
 			       const char *line, const char *tail)
 {
 	const struct oh__header *header = &report->matrix.header;
 
-	for (tail = oh__skip_blanks(tail); *tail;) {
-		size_t length = strcspn(tail, " \t");
+	for (tail += strspn(tail, GAP); *tail; tail += strspn(tail, GAP)) {
+		size_t length = oh__tail_word(tail);
+		int at = (int)(tail - line), end = at + (int)length;
 
-		for (int i = 0; i < header->affinities; i++)
-			if (header->affinity_at[i] == tail - line)
+		for (int i = 0; i < header->affinities; i++) {
+			bool fits = i + 1 == header->affinities ||
+				    end < header->affinity_at[i + 1];
+
+			if (header->affinity_at[i] != at)
+				continue;
+			report->matrix.tail_damaged |= !fits;
+			if (fits)
 				set_affinity(report, row, header->affinity[i],
 					     tail, length);
-		tail = oh__skip_blanks(tail + length);
+		}
+		tail += length;
 	}
 }
 
@@ -113,8 +124,8 @@ static void take_tail(struct oh__report *report, int row, const char *text,
 		for (int i = 0; i < parsed->words; i++) {
 			size_t length;
 
-			tail += strspn(tail, " \t|");
-			length = strcspn(tail, " \t|");
+			tail += strspn(tail, GAP);
+			length = oh__tail_word(tail);
 			set_affinity(report, row, header->affinity[i], tail,
 				     length);
 			tail += length;
@@ -266,6 +277,7 @@ static void take_row(struct oh__report *report, int row, const char *text)
 	if (is_exact(header, &parsed))
 		return;
 	matrix->open = row;
+	matrix->misses = 0;
 	matrix->open_line = report->from.line;
 	snprintf(matrix->open_text, sizeof(matrix->open_text), "%s", text);
 }
@@ -381,7 +393,7 @@ static bool join_header(struct oh__report *report, const char *between,
 	header.tabs = true; /* its places say nothing */
 	matrix->header = header;
 	snprintf(matrix->header_text, sizeof(matrix->header_text), "%s", text);
-	matrix->firm |= header.affinities > 0;
+	matrix->firm |= header.named;
 	return true;
 }
 
@@ -411,12 +423,13 @@ static bool open_matrix(struct oh__report *report, const char *label)
 		return true;
 	oh__report_close_matrix(report);
 	matrix->state = OH__MATRIX_HEADER;
+	matrix->misses = 0;
 	for (int i = 0; i < header.affinities; i++)
 		header.affinity_at[i] += (int)(label - report->line);
 	matrix->header = header;
 	matrix->header_line = report->from.line;
 	snprintf(matrix->header_text, sizeof(matrix->header_text), "%s", label);
-	matrix->firm = header.affinities > 0 || matrix->announced > 0;
+	matrix->firm = header.named || matrix->announced > 0;
 	return true;
 }
 
@@ -436,21 +449,18 @@ static bool is_bare_row(const char *text)
 	return row.cells >= 2 && self;
 }
 
-/* How many words of a line are cells, wherever they stand. */
+/* How many words of a line are cells, wherever they stand; two is enough. */
 static int count_cells(const char *text)
 {
 	int count = 0;
 
-	while (*(text = oh__skip_blanks(text))) {
-		char word[16];
-		size_t length = strcspn(text, " \t|");
-		struct oh__row row;
+	for (int i = 0; i < OH__WORDS && count < 2; i++) {
+		size_t length;
 
-		snprintf(word, sizeof(word), "%.*s",
-			 (int)(length < 15 ? length : 15), text);
-		oh__row_parse(word, &two_columns, &row);
-		count += row.cells > 0 && !*row.bad;
-		text += length + (text[length] == '|');
+		text += strspn(text, " \t|");
+		length = strcspn(text, " \t|");
+		count += oh__are_cells(text, length);
+		text += length;
 	}
 	return count;
 }
@@ -503,13 +513,30 @@ static bool is_nic_row(const char *body)
 	       count_cells(body + strcspn(body, " \t")) > 0;
 }
 
+/* A part of what is broken. After many lines that are none it is over. */
+static bool take_part(struct oh__report *report)
+{
+	struct oh__matrix *matrix = &report->matrix;
+	bool header = matrix->state == OH__MATRIX_HEADER;
+
+	if (matrix->misses == OH__MISSES || (!header && matrix->open < 0))
+		return false;
+	if (header ? continue_header(report) : continue_row(report)) {
+		matrix->misses = 0;
+		return true;
+	}
+	if (++matrix->misses == OH__MISSES && !header)
+		oh__report_close_row(report);
+	return false;
+}
+
 static bool take_unlabelled(struct oh__report *report)
 {
 	struct oh__matrix *matrix = &report->matrix;
 	const char *body = oh__line_body(report->line);
 
 	if (matrix->state == OH__MATRIX_HEADER)
-		return continue_header(report);
+		return take_part(report);
 	if (!strncmp(body, "Legend", 6)) {
 		oh__report_close_matrix(report);
 		return true;
@@ -518,7 +545,29 @@ static bool take_unlabelled(struct oh__report *report)
 		oh__report_close_row(report);
 		return true;
 	}
-	return matrix->open >= 0 && continue_row(report);
+	return take_part(report);
+}
+
+/* A row quoted from a matrix further up: it says what is known already. */
+static bool is_repeated(const struct oh__report *report, int gpu,
+			const char *text)
+{
+	const struct oh__machine *machine = &report->machine;
+	const struct oh__header header = {.gpus = machine->gpus};
+	struct oh__row row;
+
+	oh__row_parse(text, &header, &row);
+	if (gpu >= machine->gpus || row.cells < machine->gpus)
+		return false;
+	for (int i = 0; i < machine->gpus; i++) {
+		const struct oh__link *link = &machine->link[gpu][i];
+		const struct oh__cell *cell = &row.cell[i];
+
+		if (cell->peer || cell->nvlinks != link->nvlinks ||
+		    link->kind != (cell->self ? OH__LINK_SELF : cell->value))
+			return false;
+	}
+	return true;
 }
 
 /* What follows a label in a header. */
@@ -545,7 +594,7 @@ bool oh__report_take_matrix(struct oh__report *report)
 	}
 	if (matrix->state != OH__MATRIX_NONE)
 		return take_labelled(report, number, behind);
-	if (!is_bare_row(behind))
+	if (!is_bare_row(behind) || is_repeated(report, number, behind))
 		return false;
 	oh__matrix_fail(report, report->from.line,
 			"row GPU%d of a matrix has no header above it", number);

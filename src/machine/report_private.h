@@ -21,6 +21,10 @@
 #define OH__COLUMNS 128
 /* A row has this many lines at most when a terminal has broken it. */
 #define OH__ROW_BYTES (2 * OH__LINE_BYTES)
+/* Other lines between the parts of a broken one, and words of a line that are
+ * looked at, before that is given up: time must not depend on the text. */
+#define OH__MISSES 16
+#define OH__WORDS 64
 #define OH__DEVICES 64
 #define OH__CSV_COLUMNS 24
 
@@ -37,6 +41,7 @@ struct oh__header {
 	int label[OH__COLUMNS]; /* N of "GPUN", as the columns stand */
 	enum oh__affinity affinity[OH__AFFINITIES];
 	int affinity_at[OH__AFFINITIES]; /* their places in the line */
+	bool named; /* an affinity by its whole name, which is no prose */
 	bool foreign; /* a word that may be a NIC, or prose */
 	bool cut; /* ends within a word */
 	char glued[24]; /* a word of several columns, "" if there is none */
@@ -85,6 +90,7 @@ struct oh__matrix {
 	struct oh__number numa[OH__GPUS];
 	/* the row that the next line may go on with; -1: none */
 	int open;
+	int misses; /* lines since then that did not fit */
 	uint32_t open_line;
 	char open_text[OH__ROW_BYTES + 1];
 	/* which matrices have been announced by a command above them */
@@ -189,9 +195,13 @@ bool oh__header_parse(const char *text, struct oh__header *header);
 /* text begins behind the row's label. */
 void oh__row_parse(const char *text, const struct oh__header *header,
 		   struct oh__row *row);
+/* The length of a word of the affinity columns at the beginning. */
+size_t oh__tail_word(const char *text);
 /* The first "GPUN" that stands by itself or before a column, or NULL. */
 const char *oh__find_label(const char *line, int *number, const char **behind);
 const char *oh__cell_text(const struct oh__cell *cell, char text[8]);
+/* A word that is a cell, or several glued together. */
+bool oh__are_cells(const char *text, size_t bytes);
 
 /* report_matrix.c; true: the line was one of a matrix */
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "mailbox/wait.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/liveness.h"
@@ -300,16 +300,13 @@ static enum oh_status wait_patiently(struct oh__mailbox *m,
 	}
 }
 
-/* A thread that were cancelled in here would leave the call in flight. */
 enum oh_status oh__wait_slow(struct oh__mailbox *m, const struct oh__wait *wait,
 			     uint32_t ranks)
 {
-	enum oh_status status;
-	int before;
+	int cancel = oh__cancel_off();
+	enum oh_status status = wait_patiently(m, wait, ranks);
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	status = wait_patiently(m, wait, ranks);
-	pthread_setcancelstate(before, NULL);
+	oh__cancel_restore(cancel);
 	return status;
 }
 

@@ -13,6 +13,7 @@ cp "$SOURCE/tests/cases/four-node-iommu-translated/report.txt" four.txt
 cp "$SOURCE/tests/reports/two-5090-phb-p2p-gns/input.txt" pair.txt
 cp "$SOURCE/tests/reports/nv18-glued-nic-columns/input.txt" glued.txt
 cp "$SOURCE/tests/reports/rocm-smi-showtopo-refuse/input.txt" rocm.txt
+cp "$SOURCE/tests/reports/ten-2080ti-bridges-across-switches/input.txt" bridged.txt
 cp "$SOURCE/tests/reports/dgx2-sixteen-nv6-truncated/input.txt" cut.txt
 
 # refuses CODE PART ARGUMENT...: onehop topo must end with CODE, nothing on
@@ -57,6 +58,23 @@ has "$("$onehop" topo four.txt)" "IOMMU       translated (four.txt:9)" "the IOMM
 has "$("$onehop" topo four.txt)" "ACS         1 bridge redirects" "ACS"
 has "$("$onehop" topo pair.txt)" "read        GNS for every pair" "a refusal"
 has "$("$onehop" topo glued.txt)" "NIC8NIC9" "a remark"
+
+# a switch group whose GPUs are of several islands is no branch of any
+shown=$("$onehop" topo bridged.txt)
+has "$shown" "NUMA node 0
+  island 0
+    GPU0   NVIDIA GeForce RTX 2080 Ti
+  island 1" "a tree without switch groups that it cannot show"
+has "$shown" "switch groups   0 1 2 3 4 | 5 6 7 8" "which are listed"
+printf '\tGPU0\tGPU1\nGPU0\t X \tPIX\nGPU1\tPIX\t X \n' >bare.txt
+[[ $("$onehop" topo bare.txt) != *Host* ]]
+ok $? "no section of a host that nothing is known of"
+printf '%s\n' 'index, pci.bus_id, pcie.link.gen.current, pcie.link.gen.max, pcie.link.width.current, pcie.link.width.max' \
+	'0, 00000000:17:00.0, 1, 4, 8, 16' '1, 00000000:65:00.0, 4, 4, 16, 16' >lanes.txt
+shown=$("$onehop" topo lanes.txt)
+has "$shown" "GPU0   0000:17:00.0, PCIe gen 1 x8 of at most gen 4 x16" \
+	"PCIe now and at most, of a GPU without a name"
+has "$shown" "GPU1   0000:65:00.0, PCIe gen 4 x16" "and of one that has all"
 
 printf 'topo -p2p r\nGPU0 GPU1\nGPU0 X OK\nGPU1 NS X\n' >mixed.txt
 has "$("$onehop" topo mixed.txt)" "GPU1      NS     X" \
