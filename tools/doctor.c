@@ -39,6 +39,8 @@ static void print_help(void)
 	       "config.json; - is standard input. Without files: this "
 	       "machine.\n"
 	       "\n"
+	       "  --here                     this machine, beside the files\n"
+	       "  --here                     this machine, beside the files\n"
 	       "  --tp N                     tensor-parallel size (the log's, "
 	       "or all GPUs)\n"
 	       "  --engine NAME[@VERSION]    whose rules: vllm@0.16 (the "
@@ -58,8 +60,8 @@ static void print_help(void)
 	       "  -h, --help                 print this text\n"
 	       "\n"
 	       "Exit code: 0 nothing is wrong, 1 something was found, 2 bad "
-	       "input, 77 there is\n"
-	       "no GPU here and no file was given.\n");
+	       "input, 77 no GPU can\n"
+	       "be seen here and no file was given.\n");
 }
 
 static bool parse_positive(const char *flag, const char *text, double *value)
