@@ -43,12 +43,13 @@ class Build:
 
 
 CHECK = [
-    Build('build', 'release', ['base', 'contract', 'command', 'cpu', 'model',
-                               'peers']),
-    Build('build-clang', 'clang, release', ['base', 'command', 'cpu'],
+    Build('build', 'release', ['base', 'contract', 'command', 'cpu', 'doctor',
+                               'model', 'peers']),
+    Build('build-clang', 'clang, release', ['base', 'command', 'cpu', 'doctor',
+                                            'fuzz'],
           ['-Dman=disabled'], cc='clang'),
     Build('build-asan', 'AddressSanitizer and UndefinedBehaviorSanitizer',
-          ['base', 'command', 'cpu'],
+          ['base', 'command', 'cpu', 'doctor'],
           SANITIZER + ['-Db_sanitize=address,undefined',
                        '-Dc_args=-fno-sanitize-recover=all'],
           cc='gcc', probe='-fsanitize=address,undefined',

