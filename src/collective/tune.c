@@ -2,10 +2,10 @@
 /*
  * The table of a communicator, measured with the engine that will run it. For
  * a few sizes every candidate sums a buffer that each rank has just rewritten,
- * as an engine's next layer would have; of the ranks' medians of a few calls the
- * slowest counts (rank 0's alone chose two-shot where it was slower half of the
- * time), and rank 0's choice is broadcast. Data is sums of small integers and
- * is not looked at: tests do that.
+ * as an engine's next layer would have; of the ranks' medians of a few calls
+ * the slowest counts (rank 0's alone chose two-shot where it was slower half of
+ * the time), and rank 0's choice is broadcast. Data is sums of small integers
+ * and is not looked at: tests do that.
  *
  * Whether ranks measure must be the same on all of them: it depends on settings
  * that they agreed on, on the processors that all have told all, and on the
