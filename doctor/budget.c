@@ -189,15 +189,15 @@ static void add_rate(const struct budget_question *q, struct budget *b)
 	if (!known(&b->tokens_per_second))
 		return;
 	say(&b->ms_per_token, 1000 / b->tokens_per_second.value,
-	    "1000 by tokens per second");
+	    "1000 / tokens per second");
 	if (known(&b->layers) && b->layers.value > 0)
 		say(&b->us_per_layer,
 		    1000 * b->ms_per_token.value / b->layers.value,
-		    "time per token by %.0f layers", b->layers.value);
+		    "time of a token / %.0f layers", b->layers.value);
 	if (known(&b->all_reduces_per_token))
 		say(&b->all_reduces_per_second,
 		    b->tokens_per_second.value * b->all_reduces_per_token.value,
-		    "tokens per second by all-reduces per token");
+		    "tokens per second x all-reduces a token");
 }
 
 static void add_batch(const struct budget_question *q, struct budget *b)
@@ -242,13 +242,13 @@ static void add_counted_bytes(const struct budget_question *q, struct budget *b)
 	bytes = model_active_bytes(model, q->tp, b->batch.value, scale);
 	if (scale == 1)
 		say(&b->active_bytes_per_gpu, bytes,
-		    "counted: split tensors by %d, replicated ones in full, %s",
+		    "counted: split tensors / %d, replicated ones in full, %s",
 		    q->tp,
 		    model->quantization[0] ? model->quantization
 					   : "not quantized");
 	else
 		say(&b->active_bytes_per_gpu, bytes,
-		    "counted: split tensors by %d, replicated ones in full, "
+		    "counted: split tensors / %d, replicated ones in full, "
 		    "scaled to a checkpoint of %.4g GB",
 		    q->tp, q->checkpoint_bytes / 1e9);
 }
@@ -274,7 +274,7 @@ static void add_memory(const struct budget_question *q, struct budget *b)
 
 	if (q->tp > 0 && given(q->active_bytes))
 		say(&b->active_bytes_per_gpu, q->active_bytes / q->tp,
-		    "%.4g GB as given, by %d ranks", q->active_bytes / 1e9,
+		    "%.4g GB as given / %d ranks", q->active_bytes / 1e9,
 		    q->tp);
 	else if (q->tp > 0)
 		add_counted_bytes(q, b);
@@ -290,13 +290,13 @@ static void add_memory(const struct budget_question *q, struct budget *b)
 	achieved = b->active_bytes_per_gpu.value * b->tokens_per_second.value /
 		   1e9;
 	say(&b->achieved_gb_s_per_gpu, achieved,
-	    "active bytes by tokens per second");
+	    "weights read x tokens per second");
 	if (known(&b->gpu_peak_gb_s))
 		say(&b->utilisation_of_peak, achieved / b->gpu_peak_gb_s.value,
-		    "achieved by peak");
+		    "achieved / peak");
 	if (known(&b->claimed_gb_s))
 		say(&b->utilisation_of_claimed_bandwidth,
-		    achieved / b->claimed_gb_s.value, "achieved by claimed");
+		    achieved / b->claimed_gb_s.value, "achieved / believed");
 }
 
 static void add_paths(const struct budget_question *q, struct budget *b)
