@@ -24,6 +24,10 @@ check-all:
 	@scripts/setup.sh check-all
 	@scripts/check.py --all
 
+# On a machine with GPUs, which brings nvcc; installs nothing.
+check-gpu:
+	@scripts/check.py --gpu
+
 # DESTDIR goes to Meson by the environment.
 install: all
 	@meson configure build --prefix '$(PREFIX)'
@@ -40,7 +44,8 @@ help:
 	@echo 'make demo        install the build's needs and two MPIs (apt), build, time them here'
 	@echo 'make check       install what the tests need (apt), build, test'
 	@echo 'make check-all   the same with valgrind, MemorySanitizer, aarch64, coverage'
+	@echo 'make check-gpu   test the kernels on the GPUs that are there'
 	@echo 'make install     PREFIX=$(PREFIX), DESTDIR=...'
 	@echo 'make clean       remove build and build-*'
 
-.PHONY: all demo check check-all install clean help
+.PHONY: all demo check check-all check-gpu install clean help

@@ -20,8 +20,9 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# kernels are built once, by the first row
 SANITIZER = ['-Dbuildtype=debugoptimized', '-Db_ndebug=false',
-             '-Db_lundef=false', '-Dman=disabled']
+             '-Db_lundef=false', '-Dman=disabled', '-Dkernels=disabled']
 
 QUICK = {'ONEHOP_TEST_QUICK': '1'}  # less work, for what is slow
 
@@ -47,7 +48,7 @@ CHECK = [
                                'model', 'peers']),
     Build('build-clang', 'clang, release', ['base', 'command', 'cpu', 'doctor',
                                             'fuzz'],
-          ['-Dman=disabled'], cc='clang'),
+          ['-Dman=disabled', '-Dkernels=disabled'], cc='clang'),
     Build('build-asan', 'AddressSanitizer and UndefinedBehaviorSanitizer',
           ['base', 'command', 'cpu', 'doctor'],
           SANITIZER + ['-Db_sanitize=address,undefined',
@@ -60,6 +61,10 @@ CHECK = [
           environment={'TSAN_OPTIONS': 'halt_on_error=1', **QUICK}, slower=5),
 ]
 
+GPU = [
+    Build('build', 'release, GPUs', ['gpu']),
+]
+
 LONGER = [
     Build('build', 'release, long tests', ['long']),
     Build('build-msan', 'MemorySanitizer', ['base', 'cpu'],
@@ -69,17 +74,18 @@ LONGER = [
           cc='clang', probe='-fsanitize=memory', environment=QUICK,
           slower=4),
     Build('build-valgrind', 'valgrind', ['base', 'cpu'],
-          ['-Dbuildtype=debugoptimized', '-Dman=disabled'],
+          ['-Dbuildtype=debugoptimized', '-Dman=disabled', '-Dkernels=disabled'],
           tools=('valgrind',), environment=QUICK, slower=20,
           wrap='valgrind -q --error-exitcode=99 --leak-check=full'),
     Build('build-aarch64', 'aarch64 under qemu-user', ['aarch64'],
           ['--cross-file', 'scripts/aarch64.ini', '-Dcommand=disabled',
-           '-Dman=disabled'],
+           '-Dman=disabled', '-Dkernels=disabled'],
           tools=('aarch64-linux-gnu-gcc', 'qemu-aarch64'),
           environment=QUICK, slower=10),
     Build('build-coverage', 'coverage', ['base', 'command', 'cpu'],
           ['-Dbuildtype=debug', '-Db_ndebug=false', '-Db_coverage=true',
-           '-Dc_args=-fprofile-update=atomic', '-Dman=disabled'],
+           '-Dc_args=-fprofile-update=atomic', '-Dman=disabled',
+           '-Dkernels=disabled'],
           tools=('gcov',), environment=QUICK, slower=2,
           after=['scripts/coverage.py', 'build-coverage']),
 ]
@@ -309,6 +315,8 @@ def report(total):
 
 def chosen(arguments):
     """The rows to be run. A directory named alone is its first row."""
+    if arguments.gpu:
+        return GPU
     rows = CHECK + (LONGER if arguments.all else [])
     if not arguments.build:
         return rows
@@ -323,6 +331,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--all', action='store_true',
                         help='the longer part of the matrix too')
+    parser.add_argument('--gpu', action='store_true',
+                        help='what needs GPUs, and nothing else')
     parser.add_argument('--build', action='append', metavar='DIRECTORY',
                         help='only these build directories')
     parser.add_argument('--suite', action='append',

@@ -52,6 +52,27 @@ enum oh_status oh__error_set(enum oh_status status, const char *call, int code,
 	return status;
 }
 
+enum oh_status oh__error_set_vendor(enum oh_status status, const char *call,
+				    int code, const char *code_name,
+				    const char *text, const char *file,
+				    int line)
+{
+	record = (struct oh_error){
+		.status = status,
+		.call = call,
+		.code = code,
+		.code_name = code_name ? code_name : "",
+		.file = short_file(file),
+		.line = line,
+	};
+	snprintf(record.message, sizeof(record.message),
+		 "%s failed, code %d%s%s%s%s%s", call, code,
+		 code_name ? " " : "", record.code_name, text ? " (" : "",
+		 text ? text : "", text ? ")" : "");
+	oh__log(OH_LOG_ERROR, "%s: %s", oh_status_name(status), record.message);
+	return status;
+}
+
 void oh__error_restore(const struct oh_error *saved)
 {
 	record = *saved;

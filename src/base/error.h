@@ -21,6 +21,15 @@ __attribute__((format(printf, 6, 7), cold)) enum oh_status
 oh__error_set(enum oh_status status, const char *call, int code,
 	      const char *file, int line, const char *format, ...);
 
+/*
+ * A vendor's call that failed: its function, the code, and the vendor's name
+ * and text for it, which stay where they are; NULL where it has none.
+ */
+__attribute__((cold)) enum oh_status
+oh__error_set_vendor(enum oh_status status, const char *call, int code,
+		     const char *code_name, const char *text, const char *file,
+		     int line);
+
 /* Makes what oh_last_error pointed to earlier the last error again. */
 void oh__error_restore(const struct oh_error *saved);
 

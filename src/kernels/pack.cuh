@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Packs of 16 bytes: reading and writing them at any alignment, and summing
+ * them as the processor's engine does: in f32, in rank order, one rounding at
+ * the end. NaN comes out canonical because the conversions make it so.
+ */
+#ifndef OH_KERNELS_PACK_CUH
+#define OH_KERNELS_PACK_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "wait.cuh"
+
+struct f32 {
+	enum { WIDE = 4 };
+	static __device__ __forceinline__ void add(float *sum, uint4 v)
+	{
+		sum[0] += __uint_as_float(v.x);
+		sum[1] += __uint_as_float(v.y);
+		sum[2] += __uint_as_float(v.z);
+		sum[3] += __uint_as_float(v.w);
+	}
+	static __device__ __forceinline__ uint4 round(const float *sum)
+	{
+		return make_uint4(__float_as_uint(sum[0]),
+				  __float_as_uint(sum[1]),
+				  __float_as_uint(sum[2]),
+				  __float_as_uint(sum[3]));
+	}
+};
+
+/* Two values in a word; the words are alike. */
+template <class PAIR> struct pairs {
+	enum { WIDE = 8 };
+	static __device__ __forceinline__ void add(float *sum, uint4 v)
+	{
+		PAIR::add(sum, v.x);
+		PAIR::add(sum + 2, v.y);
+		PAIR::add(sum + 4, v.z);
+		PAIR::add(sum + 6, v.w);
+	}
+	static __device__ __forceinline__ uint4 round(const float *sum)
+	{
+		return make_uint4(PAIR::round(sum), PAIR::round(sum + 2),
+				  PAIR::round(sum + 4), PAIR::round(sum + 6));
+	}
+};
+
+struct f16_pair {
+	static __device__ __forceinline__ void add(float *sum, uint32_t v)
+	{
+		__half2 pair = *reinterpret_cast<__half2 *>(&v);
+		float2 two = __half22float2(pair);
+
+		sum[0] += two.x;
+		sum[1] += two.y;
+	}
+	static __device__ __forceinline__ uint32_t round(const float *sum)
+	{
+		__half2 pair = __floats2half2_rn(sum[0], sum[1]);
+
+		return *reinterpret_cast<uint32_t *>(&pair);
+	}
+};
+
+struct bf16_pair {
+	static __device__ __forceinline__ void add(float *sum, uint32_t v)
+	{
+		sum[0] += __uint_as_float(v << 16);
+		sum[1] += __uint_as_float(v & 0xffff0000u);
+	}
+	static __device__ __forceinline__ uint32_t round(const float *sum)
+	{
+		__nv_bfloat162 pair = __floats2bfloat162_rn(sum[0], sum[1]);
+
+		return *reinterpret_cast<uint32_t *>(&pair);
+	}
+};
+
+typedef pairs<f16_pair> f16;
+typedef pairs<bf16_pair> bf16;
+
+/* What is sent never looks like nothing. 0x7fff7fff is a NaN in f32 and two in
+ * the others. */
+static __device__ __forceinline__ uint4 sendable(uint4 v)
+{
+	v.x = v.x == EMPTY ? 0x7fff7fffu : v.x;
+	v.y = v.y == EMPTY ? 0x7fff7fffu : v.y;
+	v.z = v.z == EMPTY ? 0x7fff7fffu : v.z;
+	v.w = v.w == EMPTY ? 0x7fff7fffu : v.w;
+	return v;
+}
+
+/*
+ * The two kinds of kernels differ in what they ask of a call, not in what they
+ * put into a mailbox. FAST: both buffers on 16 bytes, whole packs, a sum, and
+ * the number of ranks known when it was compiled. Else: anything.
+ */
+template <bool FAST> struct vector;
+
+template <> struct vector<true> {
+	static __device__ __forceinline__ uint4
+	take(const struct oh__kernel_arguments &c, uint32_t i)
+	{
+		return ((const uint4 *)c.send)[i];
+	}
+	static __device__ __forceinline__ void
+	put(const struct oh__kernel_arguments &c, uint32_t i, uint4 v)
+	{
+		((uint4 *)c.recv)[i] = v;
+	}
+};
+
+template <> struct vector<false> {
+	/* filled up with zeros */
+	static __device__ __forceinline__ uint4
+	take(const struct oh__kernel_arguments &c, uint32_t i)
+	{
+		uint64_t first = (uint64_t)i * OH__PACK_BYTES;
+		const unsigned char *from =
+			(const unsigned char *)c.send + first;
+		uint32_t words[4] = {0, 0, 0, 0};
+
+#pragma unroll
+		for (uint32_t k = 0; k < OH__PACK_BYTES; k++)
+			if (first + k < c.bytes)
+				words[k / 4] |= (uint32_t)from[k]
+						<< 8 * (k % 4);
+		return make_uint4(words[0], words[1], words[2], words[3]);
+	}
+	static __device__ __forceinline__ void
+	put(const struct oh__kernel_arguments &c, uint32_t i, uint4 v)
+	{
+		uint64_t first = (uint64_t)i * OH__PACK_BYTES;
+		unsigned char *to = (unsigned char *)c.recv + first;
+		const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+
+#pragma unroll
+		for (uint32_t k = 0; k < OH__PACK_BYTES; k++)
+			if (first + k < c.bytes)
+				to[k] = (unsigned char)(words[k / 4] >>
+							8 * (k % 4));
+	}
+};
+
+/* The sum of all ranks' packs; average divides before the one rounding. */
+template <class T, int RANKS, bool FAST>
+static __device__ __forceinline__ uint4
+combine(const uint4 *v, const struct oh__kernel_arguments &c)
+{
+	float sum[T::WIDE];
+
+#pragma unroll
+	for (int i = 0; i < T::WIDE; i++)
+		sum[i] = -0.0f; /* the one value that changes none */
+#pragma unroll
+	for (int k = 0; k < RANKS; k++)
+		if (FAST || k < (int)c.ranks)
+			T::add(sum, v[k]);
+	if (!FAST && c.average)
+#pragma unroll
+		for (int i = 0; i < T::WIDE; i++)
+			sum[i] = __fdiv_rn(sum[i], (float)c.ranks);
+	return T::round(sum);
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stores that peers see, loads that see what peers have stored, and what one
+ * kernel owes the next. Volatile vector accesses are relaxed at system scope; a
+ * vector may arrive in pieces of 32 bits, so arrival is looked for in each.
+ *
+ * A wait is bounded by a count of looks, which costs 0.01 us a call; a clock, or
+ * a word in host memory, looked at now and then costs 0.05 to 0.14. The host
+ * ends waits earlier by writing the missing packs itself.
+ */
+#ifndef OH_KERNELS_WAIT_CUH
+#define OH_KERNELS_WAIT_CUH
+
+#include "arguments.h"
+
+/* Nothing has come: a NaN in f32, two in f16 and bf16. A sender that holds it
+ * sends another NaN. */
+#define EMPTY 0xffffffffu
+
+static __device__ __forceinline__ void store(uint4 *to, uint4 v)
+{
+	asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(
+			     to),
+		     "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+		     : "memory");
+}
+
+static __device__ __forceinline__ uint4 load(const uint4 *from)
+{
+	uint4 v;
+
+	asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+		     : "l"(from)
+		     : "memory");
+	return v;
+}
+
+static __device__ __forceinline__ bool has_hole(uint4 v)
+{
+	return v.x == EMPTY || v.y == EMPTY || v.z == EMPTY || v.w == EMPTY;
+}
+
+static __device__ __forceinline__ void make_empty(uint4 *at)
+{
+	*at = make_uint4(EMPTY, EMPTY, EMPTY, EMPTY);
+}
+
+/* With programmatic launch the kernel before may still run: nothing of it, of
+ * the input or of a mailbox is touched before this. */
+static __device__ __forceinline__ void await_kernel_before(void)
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* The next kernel's blocks may take their places. */
+static __device__ __forceinline__ void let_next_kernel_start(void)
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/* In a test build a warp now and then takes its time between seeing a pack and
+ * making its place empty: up to some 20 us. */
+static __device__ __forceinline__ void dawdle(void)
+{
+#ifdef OH_TEST_DELAYS
+	uint32_t chance = (uint32_t)clock64() * 2654435761u >> 16;
+	long long until = clock64() + chance;
+
+	while (chance % 8 == 0 && clock64() < until)
+		;
+#endif
+}
+
+/* false: this thread has looked often enough, and says so. */
+static __device__ __forceinline__ bool
+may_look_on(const struct oh__kernel_arguments &c, uint32_t &looks)
+{
+	if (++looks <= c.looks)
+		return true;
+	*(volatile uint32_t *)&c.watch->late = 1 + c.rank;
+	return false;
+}
+
+#endif

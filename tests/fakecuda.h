@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lets a test program run with fakecuda.so in the CUDA driver's place: the
+ * program starts itself again with a directory on LD_LIBRARY_PATH in which the
+ * module bears the driver's name, so that the real loader finds it. It is the
+ * directory of fakenvml.h: fakenvml_start first, and the program has both.
+ * fakenvml_end removes it.
+ */
+#ifndef OH_TESTS_FAKECUDA_H
+#define OH_TESTS_FAKECUDA_H
+
+#include <stdbool.h>
+
+#include "fakenvml.h"
+#include "vendor/cuda.h"
+
+#define FAKECUDA_ATTRIBUTES 8
+
+/* A kernel that a stream ran, in the order of the process. */
+struct fakecuda_launch {
+	char kernel[128];
+	unsigned grid[3], block[3], shared_bytes;
+	CUdevice device;
+	CUstream stream;
+	bool replayed; /* by a graph */
+	unsigned attributes;
+	CUlaunchAttribute attribute[FAKECUDA_ATTRIBUTES];
+	/* as the kernel sees them: each at a multiple of its own size, 8 at
+	 * most */
+	size_t argument_bytes;
+	unsigned char arguments[4096];
+};
+
+static inline void fakecuda_place(const char *module)
+{
+	char self[PATH_MAX], target[PATH_MAX * 2], link[PATH_MAX];
+
+	fakenvml_self(self);
+	if (strrchr(self, '/'))
+		*strrchr(self, '/') = '\0';
+	snprintf(target, sizeof(target), "%s/%s", self, module);
+	snprintf(link, sizeof(link), "%s/libcuda.so.1", fakenvml_directory());
+	unlink(link);
+	if (access(target, R_OK) || symlink(target, link)) {
+		printf("Bail out! %s cannot be used\n", target);
+		exit(1);
+	}
+}
+
+/* The first thing in main, or the second; returns in the last run. */
+static inline void fakecuda_start(char **argv)
+{
+	char directory[] = "/tmp/onehop-test-XXXXXX", script[PATH_MAX];
+	char search[PATH_MAX];
+	const char *old = getenv("LD_LIBRARY_PATH");
+
+	if (getenv("FAKECUDA_SCRIPT"))
+		return;
+	if (!fakenvml_directory()) {
+		if (!mkdtemp(directory)) {
+			printf("Bail out! no directory under /tmp\n");
+			exit(1);
+		}
+		setenv(FAKENVML_DIRECTORY, directory, 1);
+		snprintf(search, sizeof(search), "%s%s%s", directory,
+			 old ? ":" : "", old ? old : "");
+		setenv("LD_LIBRARY_PATH", search, 1);
+	}
+	snprintf(script, sizeof(script), "%s/cuda", fakenvml_directory());
+	setenv("FAKECUDA_SCRIPT", script, 1);
+	fakecuda_place("fakecuda.so");
+	fakenvml_again(argv);
+}
+
+/* What the driver plays from the next cuInit on. */
+static inline void fakecuda_play(const char *script, const char *more)
+{
+	FILE *file = fopen(getenv("FAKECUDA_SCRIPT"), "w");
+
+	if (!file) {
+		printf("Bail out! the script cannot be written\n");
+		exit(1);
+	}
+	fprintf(file, "%s%s", script, more);
+	fclose(file);
+}
+
+/* A function of the module by name, into function. */
+static inline void fakecuda_find(const char *name, void *function)
+{
+	void *handle = dlopen("libcuda.so.1", RTLD_NOW);
+	void *symbol = handle ? dlsym(handle, name) : NULL;
+
+	if (!symbol) {
+		printf("Bail out! the driver is not the fake\n");
+		exit(1);
+	}
+	memcpy(function, &symbol, sizeof(symbol));
+}
+
+/*
+ * How many objects of a kind are alive, NULL: of all kinds. "context",
+ * "module", "stream", "event", "graph", "executable", "handle" (of
+ * cuMemCreate), "reservation", "mapping", "memory" (of cuMemAlloc), "ipc",
+ * "host" (pinned), "registration".
+ */
+static inline unsigned fakecuda_live(const char *kind)
+{
+	unsigned (*live)(const char *name);
+
+	fakecuda_find("fakecuda_count_live", &live);
+	return live(kind);
+}
+
+/* How often a function was called since the last cuInit, NULL: all. */
+static inline unsigned fakecuda_calls(const char *function)
+{
+	unsigned (*calls)(const char *name);
+
+	fakecuda_find("fakecuda_count_calls", &calls);
+	return calls(function);
+}
+
+/* The launches since the last cuInit; the first 512 are kept. */
+static inline const struct fakecuda_launch *fakecuda_launches(unsigned *count)
+{
+	const struct fakecuda_launch *(*launches)(unsigned *number);
+
+	fakecuda_find("fakecuda_list_launches", &launches);
+	return launches(count);
+}
+
+/* Whether a node of a captured graph waits for another one of it. */
+static inline bool fakecuda_follows(CUgraphNode later, CUgraphNode earlier)
+{
+	bool (*follows)(CUgraphNode one, CUgraphNode other);
+
+	fakecuda_find("fakecuda_is_after", &follows);
+	return follows(later, earlier);
+}
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Kernels without the library around them: ranks in one process, each with a
+ * stream, a mailbox that all devices have mapped, buffers and epochs. Ranks are
+ * dealt out over the GPUs that are there, so that several share one.
+ */
+#ifndef OH_TESTS_KERNEL_RIG_H
+#define OH_TESTS_KERNEL_RIG_H
+
+#include <stdbool.h>
+
+#include "kernels/arguments.h"
+#include "vendor/cuda.h"
+
+#define RIG_DEVICES 16
+#define RIG_BUFFER_BYTES ((size_t)4 << 20)
+/* two halves for every rank of a vector, twice for a two-shot */
+#define RIG_MAILBOX_BYTES ((size_t)64 << 20)
+
+enum rig_algorithm {
+	RIG_ONE_SHOT,
+	RIG_ONE_SHOT_KEEP,
+	RIG_TWO_SHOT,
+};
+
+enum rig_placement {
+	RIG_VRAM, /* in the reader's memory */
+	RIG_PINNED, /* in host memory */
+};
+
+struct rig_device {
+	CUdevice device;
+	CUcontext context;
+	CUmodule module;
+};
+
+struct rig_rank {
+	struct rig_device *device;
+	CUstream stream;
+	CUdeviceptr send, recv, epoch;
+	CUdeviceptr mailbox; /* mapped for all devices */
+	CUmemGenericAllocationHandle handle;
+	void *pinned;
+};
+
+struct rig {
+	const struct oh__cuda *cuda;
+	int devices, ranks;
+	enum rig_placement placement;
+	unsigned blocks, threads; /* the grid, which never changes */
+	struct rig_device device[RIG_DEVICES];
+	struct rig_rank rank[OH__KERNEL_RANKS];
+	struct oh__kernel_watch *watch; /* one a rank */
+};
+
+/* One call of all ranks. */
+struct rig_call {
+	enum rig_algorithm algorithm;
+	enum oh_dtype dtype; /* f32, f16, bf16 */
+	size_t bytes;
+	size_t send_at, recv_at; /* bytes into the buffers */
+	bool average;
+	/* bit i: rank i runs the kernel for anything, where another would do */
+	uint32_t general;
+	uint32_t looks;
+	uint32_t absent; /* bit i: rank i does not come */
+};
+
+/* NULL, or why there is nothing to run on. */
+const char *rig_open(struct rig *rig);
+/* Makes the ranks; false with oh_last_error. */
+bool rig_begin(struct rig *rig, int ranks, enum rig_placement placement,
+	       unsigned blocks, unsigned threads);
+void rig_end(struct rig *rig);
+void rig_close(struct rig *rig);
+
+bool rig_launch(struct rig *rig, const struct rig_call *call);
+bool rig_wait(struct rig *rig);
+bool rig_put(struct rig *rig, int rank, size_t at, const void *data,
+	     size_t bytes);
+bool rig_get(struct rig *rig, int rank, size_t at, void *data, size_t bytes);
+/* Every warp's epoch of every rank. */
+bool rig_set_epochs(struct rig *rig, uint32_t epoch);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernels alone, on the GPUs that are there: their results have the bits of
+ * the processor's engine at every size, alignment, type, number of ranks and
+ * placement; thousands of calls in a row use halves and epochs as they should;
+ * a rank that does not come, and a communicator that has failed, end the
+ * others' kernels and leave the GPU usable.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/reduce.h"
+#include "kernel_rig.h"
+#include "tap.h"
+
+static struct rig rig;
+static uint64_t seed = 20261130;
+static unsigned char *in[OH__KERNEL_RANKS], *out, *due;
+
+static uint64_t random_word(void)
+{
+	uint64_t x = seed += 0x9e3779b97f4a7c15u;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+static size_t element_bytes(enum oh_dtype dtype)
+{
+	return dtype == OH_F32 ? 4 : 2;
+}
+
+/* Bits of any kind: NaN, infinities, subnormals, what stands for nothing. */
+static void fill(unsigned char *data, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i += 8) {
+		uint64_t word = random_word();
+		size_t left = bytes - i;
+
+		if (word % 13 == 0)
+			word = UINT64_MAX;
+		memcpy(data + i, &word, left < 8 ? left : 8);
+	}
+}
+
+/* As the engine for host memory has it. */
+static void expect(const struct rig_call *call)
+{
+	struct oh__cpu_reduce_job job = {
+		.srcs = rig.ranks,
+		.dsts = 1,
+		.nt_from = 1,
+		.count = call->bytes / element_bytes(call->dtype),
+	};
+	const struct oh__cpu_reducer *plain = oh__cpu_reducer_named("plain");
+
+	for (int i = 0; i < rig.ranks; i++)
+		job.src[i] = in[i];
+	job.dst[0] = due;
+	plain->reduce[call->dtype][call->average ? OH_AVG : OH_SUM](&job);
+}
+
+/* New data, one call, every rank's result. */
+static bool try_once(const struct rig_call *call)
+{
+	for (int i = 0; i < rig.ranks; i++) {
+		fill(in[i], call->bytes);
+		if (!rig_put(&rig, i, call->send_at, in[i], call->bytes))
+			return false;
+	}
+	if (!rig_launch(&rig, call) || !rig_wait(&rig))
+		return false;
+	expect(call);
+	for (int i = 0; i < rig.ranks; i++)
+		if (!rig_get(&rig, i, call->recv_at, out, call->bytes) ||
+		    memcmp(out, due, call->bytes) || rig.watch[i].late)
+			return false;
+	return true;
+}
+
+static const size_t sizes[] = {1,    3,	    7,	   8,	  9,	 31,  32,
+			       33,   63,    64,	   65,	  511,	 512, 2049,
+			       4096, 16384, 16391, 65536, 131072};
+
+#define TRIED (5 * (int)(sizeof(sizes) / sizeof(*sizes)))
+
+/* Elements of every size, at some alignments; how many were right before one
+ * was not. */
+static int try_sizes(enum rig_algorithm algorithm, enum oh_dtype dtype)
+{
+	static const size_t places[] = {0, 16, 2, 7, 12};
+	int right = 0;
+
+	for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
+		for (size_t p = 0; p < sizeof(places) / sizeof(*places); p++) {
+			struct rig_call call = {
+				.algorithm = algorithm,
+				.dtype = dtype,
+				.bytes = sizes[s] * element_bytes(dtype),
+				.send_at = places[p],
+				.recv_at = places[(p + s) % 5],
+				.average = (s + p) % 3 == 0,
+				/* some of the ranks, as alignment would have it
+				 */
+				.general = (uint32_t)random_word(),
+			};
+
+			if (!try_once(&call))
+				return right;
+			right++;
+		}
+	return right;
+}
+
+static const char *const algorithm_names[] = {
+	[RIG_ONE_SHOT] = "one-shot",
+	[RIG_ONE_SHOT_KEEP] = "one-shot, own part kept",
+	[RIG_TWO_SHOT] = "two-shot",
+};
+
+static void test_bits(int ranks, enum rig_placement placement)
+{
+	static const enum oh_dtype dtypes[] = {OH_F32, OH_F16, OH_BF16};
+
+	/* ranks that share a GPU must all find room there */
+	if (!tap_ok(rig_begin(&rig, ranks, placement, 8, 128),
+		    "%d ranks, mailboxes in %s", ranks,
+		    placement == RIG_VRAM ? "GPU memory" : "host memory")) {
+		tap_note("%s", oh_last_error()->message);
+		return;
+	}
+	for (int a = RIG_ONE_SHOT; a <= RIG_TWO_SHOT; a++)
+		for (int t = 0; t < 3; t++) {
+			int right;
+
+			if (placement == RIG_PINNED && a == RIG_ONE_SHOT)
+				continue;
+			right = try_sizes((enum rig_algorithm)a, dtypes[t]);
+			if (!tap_ok(right == TRIED,
+				    "%s %s: the processor's bits",
+				    algorithm_names[a],
+				    oh_dtype_name(dtypes[t])))
+				tap_note("%d right; %s", right,
+					 oh_last_error()->message);
+		}
+	rig_end(&rig);
+}
+
+#define BATCH 64
+#define BATCH_BYTES ((size_t)32768)
+
+static uint32_t batch_looks; /* 0: as many as it takes */
+
+/* Calls in a row without a look between them, each with data of its own. */
+static bool try_batch(void)
+{
+	struct rig_call calls[BATCH];
+
+	for (int n = 0; n < BATCH; n++) {
+		size_t count = 1 + random_word() % (BATCH_BYTES / 4 - 1);
+
+		calls[n] = (struct rig_call){
+			.algorithm = (enum rig_algorithm)(random_word() % 3),
+			.dtype = OH_F32,
+			.bytes = 4 * count,
+			.send_at = (size_t)n * BATCH_BYTES,
+			.recv_at = (size_t)n * BATCH_BYTES,
+			.general = (uint32_t)random_word(),
+			.looks = batch_looks,
+		};
+	}
+	for (int i = 0; i < rig.ranks; i++) {
+		fill(in[i], BATCH * BATCH_BYTES);
+		if (!rig_put(&rig, i, 0, in[i], BATCH * BATCH_BYTES))
+			return false;
+	}
+	for (int n = 0; n < BATCH; n++)
+		if (!rig_launch(&rig, &calls[n]))
+			return false;
+	if (!rig_wait(&rig))
+		return false;
+	for (int n = 0; n < BATCH; n++) {
+		unsigned char *whole[OH__KERNEL_RANKS];
+		bool same = true;
+
+		memcpy(whole, in, sizeof(whole));
+		for (int i = 0; i < rig.ranks; i++)
+			in[i] += calls[n].send_at;
+		expect(&calls[n]);
+		memcpy(in, whole, sizeof(whole));
+		for (int i = 0; i < rig.ranks; i++)
+			same &= rig_get(&rig, i, calls[n].recv_at, out,
+					calls[n].bytes) &&
+				!memcmp(out, due, calls[n].bytes);
+		if (!same)
+			return false;
+	}
+	return true;
+}
+
+static void test_row(int ranks, uint32_t epoch)
+{
+	int fine = 0;
+
+	if (!tap_ok(rig_begin(&rig, ranks, RIG_VRAM, 8, 128) &&
+			    rig_set_epochs(&rig, epoch),
+		    "%d ranks from epoch %u on", ranks, epoch))
+		return;
+	while (fine < 30 && try_batch())
+		fine++;
+	tap_ok(fine == 30, "%d calls in a row, %d batches right", 30 * BATCH,
+	       fine);
+	rig_end(&rig);
+}
+
+/* One rank does not come: the others leave, and say so. */
+static void test_absent(void)
+{
+	struct rig_call call = {
+		.dtype = OH_F32, .bytes = 4096, .looks = 100000, .absent = 2};
+	struct rig_call after = {.dtype = OH_F32, .bytes = 4096};
+
+	tap_ok(rig_begin(&rig, 2, RIG_VRAM, 8, 128), "two ranks");
+	tap_ok(rig_launch(&rig, &call) && rig_wait(&rig) &&
+		       rig.watch[0].late == 1,
+	       "a rank that waits in vain leaves");
+	/* the communicator has failed: kernels that are queued end at once */
+	tap_ok(rig_set_epochs(&rig, OH__EPOCH_DEAD) &&
+		       rig_launch(&rig, &call) && rig_wait(&rig),
+	       "later kernels do not wait");
+	rig_end(&rig);
+	tap_ok(rig_begin(&rig, 2, RIG_VRAM, 8, 128) && try_once(&after),
+	       "the next communicator works");
+	rig_end(&rig);
+}
+
+/* A build in which two calls in a row use one half must be noticed. */
+static void test_fault(void)
+{
+	int fine = 0;
+
+	/* a lost pack is waited for in vain, in this call and those behind */
+	batch_looks = 100000;
+	if (!tap_ok(rig_begin(&rig, 2, RIG_VRAM, 8, 128), "two ranks"))
+		return;
+	while (fine < 30 && try_batch())
+		fine++;
+	tap_ok(fine < 30, "one half instead of two is noticed, in batch %d",
+	       fine + 1);
+	rig_end(&rig);
+}
+
+static void test_all(void)
+{
+	static const int numbers[] = {2, 3, 4, 5, 8, 16};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		test_bits(numbers[i], RIG_VRAM);
+	test_bits(2, RIG_PINNED);
+	test_bits(4, RIG_PINNED);
+	test_row(2, 0);
+	test_row(4, 0x7ffffff0); /* where the dead bit begins */
+	test_absent();
+}
+
+int main(int argc, char **argv)
+{
+	const char *reason = rig_open(&rig);
+
+	if (reason)
+		tap_skip_all(reason);
+	tap_note("%d GPUs", rig.devices);
+	for (int i = 0; i < OH__KERNEL_RANKS; i++)
+		in[i] = malloc(RIG_BUFFER_BYTES);
+	out = malloc(RIG_BUFFER_BYTES);
+	due = malloc(RIG_BUFFER_BYTES);
+	if (argc > 1 && !strcmp(argv[1], "--fault")) {
+		test_fault();
+	} else if (argc > 1) {
+		test_row(2, 0);
+		test_row(4, 0);
+	} else {
+		test_all();
+	}
+	rig_close(&rig);
+	for (int i = 0; i < OH__KERNEL_RANKS; i++)
+		free(in[i]);
+	free(out);
+	free(due);
+	return tap_done();
+}
