@@ -324,6 +324,10 @@ static void add_paths(const struct budget_question *q, struct budget *b)
 			continue;
 		path->low_share = path->low_ms / b->ms_per_token.value;
 		path->high_share = path->high_ms / b->ms_per_token.value;
+		path->low_left_ms =
+			fmax(b->ms_per_token.value - path->high_ms, 0);
+		path->high_left_ms =
+			fmax(b->ms_per_token.value - path->low_ms, 0);
 	}
 }
 

@@ -50,6 +50,10 @@ struct budget_path {
 	bool now; /* the engine's today */
 	double low_ms, high_ms; /* of one token */
 	double low_share, high_share; /* of ms_per_token; 0 without it */
+	/* what a token of today spends on all else if its calls take this
+	 * path's time: ms_per_token less high_ms and less low_ms, 0 at least;
+	 * 0 without ms_per_token */
+	double low_left_ms, high_left_ms;
 	/* tokens/s if the calls took this path instead of today's: the least
 	 * and the most that the ranges allow; 0: cannot be said */
 	double low_tokens_per_second, high_tokens_per_second;

@@ -143,6 +143,9 @@ static void check_glm5_paths(const struct budget *b)
 		       is_near(nccl->low_share, 0.1525, 0.00005) &&
 		       is_near(nccl->high_share, 0.5113, 0.00005),
 	       "NCCL: 17 to 57 us a call are 15 to 51 %%");
+	tap_ok(is_near(nccl->low_left_ms, 8.4993, 0.0001) &&
+		       is_near(nccl->high_left_ms, 14.7393, 0.0001),
+	       "8.5 to 14.7 ms of the token are left");
 	tap_ok(nccl->low_tokens_per_second == 0, "no forecast for today's");
 	/* slowest: 1000 / (17.3913 - 2.652 + 156 * 0.0118), fastest:
 	 * 1000 / (17.3913 - 8.892 + 156 * 0.0092) */

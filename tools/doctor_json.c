@@ -333,7 +333,7 @@ static json_t *list_paths(const struct budget *b)
 			list,
 			json_pack(
 				"{s:s, s:s, s:b, s:[o, o], s:[o, o], s:[o, o], "
-				"s:[o, o], s:o}",
+				"s:[o, o], s:[o, o], s:o}",
 				"path", path->time->path, "title",
 				path->time->title, "now", path->now, "us",
 				number(path->time->low_us),
@@ -341,6 +341,9 @@ static json_t *list_paths(const struct budget *b)
 				number(path->low_ms), number(path->high_ms),
 				"share", number_or_null(share, path->low_share),
 				number_or_null(share, path->high_share),
+				"left_ms_per_token",
+				number_or_null(share, path->low_left_ms),
+				number_or_null(share, path->high_left_ms),
 				"tokens_per_second",
 				number_or_null(rate,
 					       path->low_tokens_per_second),

@@ -183,11 +183,15 @@ static void write_paths(const struct page *page, const struct budget *b)
 {
 	for (int i = 0; i < b->path_count; i++) {
 		const struct budget_path *path = &b->paths[i];
-		char share[64] = "", rate[64] = "";
+		char share[64] = "", left[64] = "", rate[64] = "";
 
 		if (path->high_share > 0)
 			snprintf(share, sizeof(share), ", %.0f to %.0f %%",
 				 100 * path->low_share, 100 * path->high_share);
+		if (path->now && path->high_share > 0)
+			snprintf(left, sizeof(left),
+				 "; %.3g to %.3g ms are left for all else",
+				 path->low_left_ms, path->high_left_ms);
 		if (path->high_tokens_per_second > 0)
 			snprintf(rate, sizeof(rate),
 				 "; then %.3g to %.3g "
@@ -197,10 +201,10 @@ static void write_paths(const struct page *page, const struct budget *b)
 		page_write(page, LABEL, path->now ? PAGE_BOLD : PAGE_PLAIN,
 			   path->now ? "  path now" : "  path",
 			   "%s: %.4g to %.4g us a call, %.3g to %.3g ms a "
-			   "token%s%s (%s)",
+			   "token%s%s%s (%s)",
 			   path->time->title, path->time->low_us,
 			   path->time->high_us, path->low_ms, path->high_ms,
-			   share, rate, path->time->source);
+			   share, left, rate, path->time->source);
 	}
 }
 
