@@ -181,7 +181,7 @@ static void wrong_fields(struct stranger *s)
 	/* who does not hold the id cannot tell versions apart either */
 	m->header.protocol++;
 	send_hello(s, s->hello.fds, OH__RANK_FDS);
-	for (int type = 0; type < 6; type++) {
+	for (int type = 0; type < 7; type++) {
 		*m = good;
 		m->header.type = (uint16_t)type;
 		send_hello(s, NULL, 0);

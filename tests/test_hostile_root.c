@@ -152,7 +152,7 @@ static void many_fds(struct impostor *it)
 	send_made(it, OH__MESSAGE_WELCOME, OH__MESSAGE_FDS);
 }
 
-static void pipes(struct impostor *it)
+static void send_pipes(struct impostor *it)
 {
 	int ends[2], fds[OH__RANK_FDS];
 	struct oh__message message;
@@ -165,7 +165,19 @@ static void pipes(struct impostor *it)
 	forge_send_message(it->socket, &message, fds, OH__RANK_FDS);
 	close(ends[0]);
 	close(ends[1]);
+}
+
+static void pipes(struct impostor *it)
+{
+	send_pipes(it);
 	echo(it);
+}
+
+/* The rank, which cannot go on with them, must not believe it. */
+static void pipes_are_fine(struct impostor *it)
+{
+	send_pipes(it);
+	send_verdict(it, OH_OK, 0);
 }
 
 static void facts(struct impostor *it)
@@ -248,9 +260,11 @@ static const struct {
 	{"sends no descriptors", no_fds, OH_ERR_PROTOCOL, "0 descriptors"},
 	{"sends too few descriptors", few_fds, OH_ERR_PROTOCOL,
 	 "2 descriptors"},
-	{"sends 48 descriptors", many_fds, OH_ERR_PROTOCOL, "48 descriptors"},
+	{"sends 64 descriptors", many_fds, OH_ERR_PROTOCOL, "64 descriptors"},
 	{"sends pipes for segments", pipes, OH_ERR_PROTOCOL,
 	 "rank 0 sent a descriptor"},
+	{"sends pipes and says that all is fine", pipes_are_fine,
+	 OH_ERR_PROTOCOL, "rank 0 sent a descriptor"},
 	{"sends facts of ones", facts, OH_ERR_MISMATCH, "rank 0 has mailbox"},
 	{"says hello itself", hello, OH_ERR_PROTOCOL, "type 1"},
 	{"says that all is fine", fine_for_welcome, OH_ERR_PROTOCOL, "type 3"},

@@ -30,6 +30,8 @@ static size_t body_bytes(unsigned type)
 		return sizeof(struct oh__verdict);
 	case OH__MESSAGE_DECLINE:
 		return sizeof(struct oh__decline);
+	case OH__MESSAGE_SHARE:
+		return sizeof(struct oh__share);
 	}
 	return 0;
 }
@@ -121,7 +123,9 @@ static void take_descriptors(struct msghdr *record,
 			memcpy(&fd, CMSG_DATA(head) + i * sizeof(int),
 			       sizeof(fd));
 			fd = oh__fd_raise(fd);
-			if (incoming->fd_count < OH__MESSAGE_FDS)
+			if (fd < 0) /* no room to raise it: as if cut off */
+				record->msg_flags |= MSG_CTRUNC;
+			else if (incoming->fd_count < OH__MESSAGE_FDS)
 				incoming->fds[incoming->fd_count++] = fd;
 			else
 				close(fd);

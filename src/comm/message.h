@@ -2,8 +2,9 @@
 /*
  * Messages of the rendezvous: one SOCK_SEQPACKET record each, a header with
  * magic, protocol version, type, length and checksum, a fixed body for each
- * type, and a fixed number of descriptors. Whatever does not fit that to the
- * byte is OH_ERR_PROTOCOL; descriptors of a bad message are closed.
+ * type, and descriptors, as many as the type or a share's masks say. Whatever
+ * does not fit that to the byte is OH_ERR_PROTOCOL; descriptors of a bad
+ * message are closed.
  */
 #ifndef OH_COMM_MESSAGE_H
 #define OH_COMM_MESSAGE_H
@@ -14,19 +15,25 @@
 #include "comm/id.h"
 
 /* Raised whenever a message or a segment changes. */
-#define OH__PROTOCOL 2
+#define OH__PROTOCOL 3
 
 #define OH__AGREE_MAX 12
 #define OH__FACTS_BYTES 256
 /* Descriptors of one rank: mailbox, heap, life. */
 #define OH__RANK_FDS 3
-#define OH__MESSAGE_FDS (OH_MAX_RANKS * OH__RANK_FDS)
+/* Descriptors that a rank hands to all others at once. */
+#define OH__SHARE_FDS 4
+/* Of all ranks in one record, of which the kernel takes 253 (SCM_MAX_FD). */
+#define OH__MESSAGE_FDS (OH_MAX_RANKS * OH__SHARE_FDS)
+_Static_assert(OH__RANK_FDS <= OH__SHARE_FDS && OH__MESSAGE_FDS <= 253,
+	       "a welcome and a share fit into a record");
 
 enum oh__message_type {
 	OH__MESSAGE_HELLO = 1, /* rank to root, with the rank's descriptors */
 	OH__MESSAGE_WELCOME = 2, /* root to rank, with everyone's */
 	OH__MESSAGE_VERDICT = 3, /* both ways: done, or what failed */
 	OH__MESSAGE_DECLINE = 4, /* rank to root: it failed before it came */
+	OH__MESSAGE_SHARE = 5, /* both ways: further descriptors */
 };
 
 struct oh__hello {
@@ -56,6 +63,12 @@ struct oh__decline {
 	struct oh__verdict verdict;
 };
 
+/* Bit k of rank i's: its descriptor k comes along, in this order. A rank sends
+ * its own, the root those of all but the receiver. */
+struct oh__share {
+	uint32_t masks[OH_MAX_RANKS];
+};
+
 struct oh__message {
 	struct {
 		uint32_t magic;
@@ -69,6 +82,7 @@ struct oh__message {
 		struct oh__welcome welcome;
 		struct oh__verdict verdict;
 		struct oh__decline decline;
+		struct oh__share share;
 	} body;
 };
 

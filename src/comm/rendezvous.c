@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two sides' common part, and the agreement at the end. Deadlines: rank 0
- * decides; the others wait OH__PATIENCE_MS longer than their own deadline, so
- * that they get its verdict rather than a time-out of their own.
+ * The two sides' common part, and what follows once the ranks have met: the
+ * agreement, and the share, which hands descriptors round and then agrees.
+ *
+ *	to rank 0	SHARE	a rank's descriptors	| of a
+ *	to a rank	SHARE	those of all others	| share only
+ *	to rank 0	VERDICT	how the rank fares
+ *	to a rank	VERDICT	how all fare
+ *
+ * Rank 0 hears everyone before it tells anyone, and a failure cuts it short: a
+ * rank's VERDICT may come in place of its SHARE, and rank 0's last one in place
+ * of anything. Rank 0 decides; the others wait OH__PATIENCE_MS longer than
+ * their own deadline, to get its verdict rather than a time-out of their own.
  */
 #include "comm/rendezvous.h"
 
@@ -151,101 +160,288 @@ static enum oh_status name_rank(int rank, enum oh_status status)
 	return OH__FAIL(status, "rank %d: %s", rank, why);
 }
 
-static enum oh_status receive_verdict(struct oh__rendezvous *rendezvous,
-				      int from, uint64_t deadline_ns,
-				      int *culprit)
+/* The set-up waits for no person, but for what is left of the deadline. */
+static uint64_t agree_deadline_ns(const struct oh__rendezvous *rendezvous)
 {
-	struct oh__incoming incoming;
-	const struct oh__verdict *verdict = &incoming.message.body.verdict;
-	enum oh_status status;
-	char who[32];
-	int socket = rendezvous->sockets[from];
+	uint64_t least = oh__now_ns() + AGREE_MS * OH__NS_PER_MS;
 
-	*culprit = from;
+	if (rendezvous->deadline_ns > least)
+		least = rendezvous->deadline_ns;
+	return rendezvous->rank ? least + OH__PATIENCE_MS * OH__NS_PER_MS
+				: least;
+}
+
+/* The next record of a rank. OH_ERR_SYSTEM is this rank's own failure, all
+ * others are that rank's. */
+static enum oh_status receive_word(const struct oh__rendezvous *rendezvous,
+				   int from, uint64_t deadline_ns,
+				   struct oh__incoming *incoming)
+{
+	int socket = rendezvous->sockets[from];
+	enum oh_status status = oh__meeting_wait(socket, deadline_ns);
+	char who[32];
+
 	snprintf(who, sizeof(who), "rank %d", from);
-	status = oh__meeting_wait(socket, deadline_ns);
 	if (status == OH_ERR_TIMEOUT)
 		return OH__FAIL(OH_ERR_TIMEOUT,
 				"%s did not finish its set-up before the "
 				"deadline: it is stopped, or very busy",
 				who);
 	if (!status)
-		status = oh__message_receive(socket, who, &incoming);
+		status = oh__message_receive(socket, who, incoming);
 	if (status == OH_ERR_PEER_LOST)
 		return OH__FAIL(OH_ERR_PEER_LOST,
 				"%s ended or gave up while the communicator "
 				"was made",
 				who);
-	if (status)
-		return status;
-	oh__incoming_close(&incoming);
-	if (incoming.message.header.type != OH__MESSAGE_VERDICT)
-		return OH__FAIL(OH_ERR_PROTOCOL,
-				"%s sent a message of type %u where its "
-				"verdict was due",
-				who, incoming.message.header.type);
-	*culprit = verdict->culprit;
-	status = oh__meeting_take_verdict(verdict);
-	return status && from ? name_rank(from, status) : status;
-}
-
-/*
- * Rank 0 hears everyone, then tells everyone. What it has told one rank holds
- * for all: a rank that ends in between is missed in the first call.
- */
-static enum oh_status agree_as_root(struct oh__rendezvous *rendezvous,
-				    enum oh_status status, uint64_t deadline_ns)
-{
-	struct oh_error own = *oh_last_error();
-	int culprit = status ? 0 : -1, heard;
-
-	if (status)
-		name_rank(0, status);
-	for (int i = 1; i < rendezvous->ranks && !status; i++) {
-		status = receive_verdict(rendezvous, i, deadline_ns, &heard);
-		if (status)
-			culprit = i;
-	}
-	for (int i = 1; i < rendezvous->ranks; i++)
-		oh__meeting_send_verdict(rendezvous->sockets[i], status,
-					 culprit);
-	if (culprit == 0)
-		oh__error_restore(&own);
 	return status;
 }
 
-/* The set-up waits for no person, but for what is left of the deadline. */
-static uint64_t agree_deadline_ns(const struct oh__rendezvous *rendezvous)
+/* Descriptors of the ranks whose word this is: a rank's of itself, rank 0's of
+ * all but this one. */
+static enum oh_status take_share(const struct oh__rendezvous *rendezvous,
+				 int from, struct oh__incoming *incoming,
+				 int (*taken)[OH__SHARE_FDS])
 {
-	uint64_t least = oh__now_ns() + AGREE_MS * OH__NS_PER_MS;
+	const uint32_t *masks = incoming->message.body.share.masks;
+	const uint32_t all = (1u << OH__SHARE_FDS) - 1;
+	int due = 0, next = 0;
 
-	return rendezvous->deadline_ns > least ? rendezvous->deadline_ns
-					       : least;
+	for (int i = 0; i < OH_MAX_RANKS; i++) {
+		bool may =
+			from ? i == from
+			     : i < rendezvous->ranks && i != rendezvous->rank;
+
+		if (masks[i] & ~(may ? all : 0))
+			return OH__FAIL(OH_ERR_PROTOCOL,
+					"rank %d sent descriptors with mask "
+					"%x as rank %d's, at most %x can come",
+					from, masks[i], i, may ? all : 0);
+		due += __builtin_popcount(masks[i]);
+	}
+	if (incoming->fd_count != due)
+		return OH__FAIL(OH_ERR_PROTOCOL,
+				"rank %d sent %d descriptors, its message "
+				"says %d",
+				from, incoming->fd_count, due);
+	/* no more than have come, and no rank's but theirs */
+	for (int i = 0; i < OH_MAX_RANKS; i++)
+		for (int k = 0; k < OH__SHARE_FDS; k++)
+			if (masks[i] >> k & 1)
+				taken[i][k] = incoming->fds[next++];
+	incoming->fd_count = 0;
+	return OH_OK;
+}
+
+/* Takes a record that is due. A failure that a rank tells may come in place of
+ * it and becomes this thread's last error; descriptors not taken are closed. */
+static enum oh_status take_word(const struct oh__rendezvous *rendezvous,
+				int from, enum oh__message_type due,
+				struct oh__incoming *incoming,
+				int (*taken)[OH__SHARE_FDS])
+{
+	const struct oh__message *message = &incoming->message;
+	unsigned type = message->header.type;
+	enum oh_status status = OH_OK;
+
+	if (type == OH__MESSAGE_VERDICT)
+		status = oh__meeting_take_verdict(&message->body.verdict);
+	if (status && from)
+		status = name_rank(from, status);
+	if (!status && type != due)
+		status = OH__FAIL(OH_ERR_PROTOCOL,
+				  "rank %d sent a message of type %u where its "
+				  "%s due",
+				  from, type,
+				  due == OH__MESSAGE_SHARE ? "descriptors were"
+							   : "verdict was");
+	if (!status && type == OH__MESSAGE_SHARE)
+		status = take_share(rendezvous, from, incoming, taken);
+	oh__incoming_close(incoming);
+	return status;
+}
+
+/* Rank 0 hears everyone, until one has failed: then *culprit is that rank, or 0
+ * if it was rank 0 that could not hear it. */
+static enum oh_status hear_all(const struct oh__rendezvous *rendezvous,
+			       enum oh__message_type due,
+			       int (*taken)[OH__SHARE_FDS], int *culprit)
+{
+	uint64_t deadline_ns = agree_deadline_ns(rendezvous);
+	struct oh__incoming incoming;
+	enum oh_status status = OH_OK;
+
+	for (int i = 1; i < rendezvous->ranks && !status; i++) {
+		status = receive_word(rendezvous, i, deadline_ns, &incoming);
+		*culprit = status == OH_ERR_SYSTEM ? 0 : i;
+		if (!status)
+			status =
+				take_word(rendezvous, i, due, &incoming, taken);
+	}
+	return status;
+}
+
+/*
+ * Rank 0 hears everyone, unless one has failed already, then tells everyone.
+ * What it has told one rank holds for all: a rank that ends in between is
+ * missed in the first call.
+ */
+static enum oh_status agree_as_root(const struct oh__rendezvous *rendezvous,
+				    enum oh_status status, int culprit)
+{
+	struct oh__message message;
+	struct oh_error own;
+
+	if (!status)
+		status = hear_all(rendezvous, OH__MESSAGE_VERDICT, NULL,
+				  &culprit);
+	own = *oh_last_error();
+	if (status && culprit == 0)
+		name_rank(0, status);
+	oh__meeting_fill_verdict(&message.body.verdict, status,
+				 status ? culprit : -1);
+	for (int i = 1; i < rendezvous->ranks; i++)
+		oh__message_send(rendezvous->sockets[i], &message,
+				 OH__MESSAGE_VERDICT, NULL, 0);
+	/* whom it could not tell is not why it failed */
+	oh__error_restore(&own);
+	return status;
+}
+
+static enum oh_status agree_as_member(const struct oh__rendezvous *rendezvous,
+				      enum oh_status status)
+{
+	struct oh_error own = *oh_last_error();
+	struct oh__incoming incoming;
+	enum oh_status told;
+	int culprit;
+
+	told = oh__meeting_send_verdict(rendezvous->sockets[0], status,
+					rendezvous->rank);
+	if (told && told != OH_ERR_PEER_LOST)
+		return told;
+	told = receive_word(rendezvous, 0, agree_deadline_ns(rendezvous),
+			    &incoming);
+	if (told)
+		return told;
+	told = take_word(rendezvous, 0, OH__MESSAGE_VERDICT, &incoming, NULL);
+	culprit = incoming.message.body.verdict.culprit;
+	/* This rank's own failure may not be the first: rank 0 says which. That
+	 * all is well it cannot say then. */
+	if (!status ||
+	    (told && (told != status || culprit != rendezvous->rank)))
+		return told;
+	oh__error_restore(&own);
+	return status;
 }
 
 enum oh_status oh__rendezvous_agree(struct oh__rendezvous *rendezvous,
 				    enum oh_status status)
 {
-	uint64_t deadline_ns = agree_deadline_ns(rendezvous);
-	struct oh_error own = *oh_last_error();
-	enum oh_status sent;
-	int culprit;
-
 	if (rendezvous->ranks == 1)
 		return status;
-	if (rendezvous->rank == 0)
-		return agree_as_root(rendezvous, status, deadline_ns);
-	sent = oh__meeting_send_verdict(rendezvous->sockets[0], status,
-					rendezvous->rank);
-	if (sent && sent != OH_ERR_PEER_LOST)
-		return sent;
-	/* this rank's own failure may not be the first: rank 0 says which */
-	sent = receive_verdict(rendezvous, 0,
-			       deadline_ns + OH__PATIENCE_MS * OH__NS_PER_MS,
-			       &culprit);
-	if (status && culprit == rendezvous->rank)
-		oh__error_restore(&own);
-	return sent;
+	return rendezvous->rank ? agree_as_member(rendezvous, status)
+				: agree_as_root(rendezvous, status, 0);
+}
+
+/* The descriptors of the ranks whose row is not NULL. */
+static enum oh_status send_share(int socket,
+				 const int *const rows[OH_MAX_RANKS])
+{
+	struct oh__message message;
+	uint32_t *masks = message.body.share.masks;
+	int fds[OH__MESSAGE_FDS];
+	int count = 0;
+
+	memset(masks, 0, sizeof(message.body.share.masks));
+	for (int i = 0; i < OH_MAX_RANKS; i++)
+		for (int k = 0; k < OH__SHARE_FDS && rows[i]; k++)
+			if (rows[i][k] >= 0) {
+				masks[i] |= 1u << k;
+				fds[count++] = rows[i][k];
+			}
+	return oh__message_send(socket, &message, OH__MESSAGE_SHARE, fds,
+				count);
+}
+
+/* Rank 0 tells everyone. A rank that has ended is found out when it is to say
+ * whether it has them. */
+static enum oh_status hand_out(const struct oh__rendezvous *rendezvous,
+			       const int *fds, int (*taken)[OH__SHARE_FDS])
+{
+	enum oh_status status = OH_OK;
+
+	for (int to = 1; to < rendezvous->ranks; to++) {
+		const int *rows[OH_MAX_RANKS] = {fds};
+
+		for (int i = 1; i < rendezvous->ranks; i++)
+			rows[i] = i == to ? NULL : taken[i];
+		status = send_share(rendezvous->sockets[to], rows);
+		if (status && status != OH_ERR_PEER_LOST)
+			return status;
+	}
+	return OH_OK;
+}
+
+static enum oh_status share_as_root(const struct oh__rendezvous *rendezvous,
+				    const int *fds, int (*taken)[OH__SHARE_FDS])
+{
+	int culprit = 0;
+	enum oh_status status =
+		hear_all(rendezvous, OH__MESSAGE_SHARE, taken, &culprit);
+
+	if (!status) {
+		culprit = 0;
+		status = hand_out(rendezvous, fds, taken);
+	}
+	return agree_as_root(rendezvous, status, culprit);
+}
+
+static enum oh_status share_as_member(const struct oh__rendezvous *rendezvous,
+				      const int *fds,
+				      int (*taken)[OH__SHARE_FDS])
+{
+	const int *rows[OH_MAX_RANKS] = {NULL};
+	struct oh__incoming incoming;
+	enum oh_status status;
+
+	rows[rendezvous->rank] = fds;
+	status = send_share(rendezvous->sockets[0], rows);
+	/* rank 0 may have told why before it ended */
+	if (!status || status == OH_ERR_PEER_LOST)
+		status = receive_word(rendezvous, 0,
+				      agree_deadline_ns(rendezvous), &incoming);
+	if (!status) {
+		status = take_word(rendezvous, 0, OH__MESSAGE_SHARE, &incoming,
+				   taken);
+		/* all were told that failure, or rank 0 sends nonsense and
+		 * cannot be asked for a verdict */
+		if (status)
+			return status;
+	} else if (status != OH_ERR_SYSTEM) {
+		return status;
+	}
+	/* this rank may lack room for them, or could not send its own */
+	return agree_as_member(rendezvous, status);
+}
+
+enum oh_status oh__rendezvous_share(struct oh__rendezvous *rendezvous,
+				    enum oh_status status,
+				    const int fds[OH__SHARE_FDS],
+				    int taken[OH_MAX_RANKS][OH__SHARE_FDS])
+{
+	for (int i = 0; i < OH_MAX_RANKS; i++)
+		for (int k = 0; k < OH__SHARE_FDS; k++)
+			taken[i][k] = -1;
+	/* who has failed has nothing to hand round */
+	if (status || rendezvous->ranks == 1)
+		return oh__rendezvous_agree(rendezvous, status);
+	status = rendezvous->rank ? share_as_member(rendezvous, fds, taken)
+				  : share_as_root(rendezvous, fds, taken);
+	for (int i = 0; i < OH_MAX_RANKS && status; i++)
+		for (int k = 0; k < OH__SHARE_FDS; k++)
+			oh__fd_close(&taken[i][k]);
+	return status;
 }
 
 void oh__rendezvous_close(struct oh__rendezvous *rendezvous)

@@ -3,9 +3,9 @@
  * How the ranks of a communicator meet. Rank 0 listens on an abstract UNIX
  * socket; the others connect and send HELLO with their facts and descriptors;
  * rank 0 checks them and sends everyone WELCOME with everything. Then each
- * rank does its own set-up and all agree on one status by VERDICT. A rank that
- * fails before it can come says DECLINE instead. Either all ranks succeed or
- * all fail with the same status.
+ * rank does its own set-up and all agree on one status by VERDICT, and may hand
+ * round further descriptors by SHARE. A rank that fails before it can come says
+ * DECLINE instead. Either all ranks succeed or all fail with the same status.
  *
  * A connection of another user, or one that does not prove the secret, is
  * refused and logged; it cannot disturb the ranks. A process that does prove
@@ -62,6 +62,23 @@ oh__rendezvous_decline(const struct oh__rendezvous_options *options,
  * failed; its message becomes oh_last_error on every rank. */
 enum oh_status oh__rendezvous_agree(struct oh__rendezvous *rendezvous,
 				    enum oh_status status);
+
+/*
+ * Hands this rank's descriptors to all others and takes theirs. All ranks call
+ * it, as often as they like, in the same order as oh__rendezvous_agree. fds[k]
+ * is -1 where a rank has none, and stays the caller's; taken[i][k] is rank i's,
+ * the taker closes it, -1 where it has none and for this rank itself. status is
+ * this rank's own so far. If any rank passes a failure or cannot take them, or
+ * is lost or late, all get that failure as from oh__rendezvous_agree, and
+ * nothing stays open.
+ *
+ * After a failure of either there is only oh__rendezvous_close: what is still
+ * under way between the ranks is not waited for, and lives until then.
+ */
+enum oh_status oh__rendezvous_share(struct oh__rendezvous *rendezvous,
+				    enum oh_status status,
+				    const int fds[OH__SHARE_FDS],
+				    int taken[OH_MAX_RANKS][OH__SHARE_FDS]);
 
 /* Closes sockets and the descriptors that were not taken. */
 void oh__rendezvous_close(struct oh__rendezvous *rendezvous);
