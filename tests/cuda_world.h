@@ -155,6 +155,7 @@ static inline CUresult world_kernel(struct cuda_world *w)
 static inline CUresult world_stream(struct cuda_world *w)
 {
 	const struct oh__cuda *cuda = w->cuda;
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 	CUstreamCaptureStatus status;
 	CUcontext context;
 	float ms;
@@ -179,6 +180,7 @@ static inline CUresult world_stream(struct cuda_world *w)
 	TRY(cuda->cuStreamQuery(w->stream));
 	TRY(cuda->cuStreamSynchronize(w->stream));
 	TRY(cuda->cuStreamGetCtx(w->stream, &context));
+	TRY(cuda->cuThreadExchangeStreamCaptureMode(&mode));
 	return cuda->cuStreamIsCapturing(w->stream, &status);
 }
 

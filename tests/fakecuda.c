@@ -59,6 +59,7 @@ static CUcontext primary[DEVICES];
 struct thread {
 	CUcontext stack[STACK];
 	int depth;
+	CUstreamCaptureMode mode; /* GLOBAL is 0 */
 };
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -296,6 +297,11 @@ static struct thread *mine(void)
 	return thread;
 }
 
+CUstreamCaptureMode *fake_thread_mode(void)
+{
+	return &mine()->mode;
+}
+
 /* NULL if none is current. */
 static CUcontext top(void)
 {
@@ -333,6 +339,16 @@ void fake_leave(CUresult *failure)
 {
 	(void)failure;
 	pthread_mutex_unlock(&lock);
+}
+
+void fake_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+void fake_lock(void)
+{
+	pthread_mutex_lock(&lock);
 }
 
 CUcontext fake_current(void)

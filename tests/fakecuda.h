@@ -31,6 +31,9 @@ struct fakecuda_launch {
 	unsigned char arguments[4096];
 };
 
+/* Runs a kernel, as its launch says, to its end. */
+typedef void fakecuda_runner(const struct fakecuda_launch *launch);
+
 static inline void fakecuda_place(const char *module)
 {
 	char self[PATH_MAX], target[PATH_MAX * 2], link[PATH_MAX];
@@ -128,6 +131,16 @@ static inline const struct fakecuda_launch *fakecuda_launches(unsigned *count)
 
 	fakecuda_find("fakecuda_list_launches", &launches);
 	return launches(count);
+}
+
+/* From now on this runs what is launched, in the thread that launches it or a
+ * graph with it; NULL: nothing does. */
+static inline void fakecuda_run(fakecuda_runner *runner)
+{
+	void (*set)(fakecuda_runner * it);
+
+	fakecuda_find("fakecuda_set_runner", &set);
+	set(runner);
 }
 
 /* Whether a node of a captured graph waits for another one of it. */

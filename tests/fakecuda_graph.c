@@ -99,6 +99,18 @@ static CUstreamCaptureStatus status_of(CUstream stream)
 				       : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	ENTER(INIT);
+	CUstreamCaptureMode *own = fake_thread_mode(), before = *own;
+
+	if (*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+		return CUDA_ERROR_INVALID_VALUE;
+	*own = *mode;
+	*mode = before;
+	return CUDA_SUCCESS;
+}
+
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
 {
 	ENTER(CURRENT);

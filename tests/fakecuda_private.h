@@ -100,6 +100,11 @@ enum need {
 
 /* The current context's; NULL if there is none. */
 CUcontext fake_current(void);
+/* How much of unsafe calls the calling thread minds. */
+CUstreamCaptureMode *fake_thread_mode(void);
+/* The lock of every call, for work that waits for another thread's. */
+void fake_unlock(void);
+void fake_lock(void);
 /* Whether a capture forbids unsafe calls now; it is void then. */
 bool fake_capture_broken(void);
 /* The default stream that a context begins with. */
@@ -213,6 +218,7 @@ static inline char *fake_address(CUdeviceptr pointer)
 SHOWN unsigned fakecuda_count_live(const char *kind);
 SHOWN unsigned fakecuda_count_calls(const char *function);
 SHOWN const struct fakecuda_launch *fakecuda_list_launches(unsigned *count);
+SHOWN void fakecuda_set_runner(fakecuda_runner *runner);
 SHOWN bool fakecuda_is_after(CUgraphNode later, CUgraphNode earlier);
 
 #endif

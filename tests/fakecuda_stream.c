@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams, events, modules and launches of the CUDA driver's fake. No kernel
- * runs: a launch is an entry in a log. A stream's work is done when it is
- * submitted, or becomes a node of a graph while the stream captures.
+ * Streams, events, modules and launches of the CUDA driver's fake. A launch is
+ * an entry in a log, and runs only if the test has said how. A stream's work is
+ * done when it is submitted, or becomes a node of a graph while the stream
+ * captures.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -37,6 +38,7 @@ struct CUevent_st {
 
 static struct fakecuda_launch launches[LAUNCHES];
 static unsigned launch_count;
+static fakecuda_runner *run_kernel;
 
 /* Work. */
 
@@ -51,15 +53,36 @@ const struct fakecuda_launch *fakecuda_list_launches(unsigned *count)
 	return launches;
 }
 
+void fakecuda_set_runner(fakecuda_runner *runner)
+{
+	fake_lock();
+	run_kernel = runner;
+	fake_unlock();
+}
+
+static void do_launch(const struct fakecuda_launch *launch, CUstream stream,
+		      bool replay)
+{
+	fakecuda_runner *run = run_kernel;
+
+	if (launch_count++ < LAUNCHES) {
+		launches[launch_count - 1] = *launch;
+		launches[launch_count - 1].stream = stream;
+		launches[launch_count - 1].replayed = replay;
+	}
+	if (!run)
+		return;
+	/* it may wait for what another thread launches */
+	fake_unlock();
+	run(launch);
+	fake_lock();
+}
+
 void fake_work_do(const struct fake_work *work, CUstream stream, bool replay)
 {
 	switch (work->type) {
 	case LAUNCH:
-		if (launch_count++ >= LAUNCHES)
-			return;
-		launches[launch_count - 1] = *work->launch;
-		launches[launch_count - 1].stream = stream;
-		launches[launch_count - 1].replayed = replay;
+		do_launch(work->launch, stream, replay);
 		return;
 	case FILL:
 		for (size_t i = 0; i < work->bytes; i += work->width)
@@ -140,6 +163,8 @@ bool fake_capture_broken(void)
 {
 	bool broken = false;
 
+	if (*fake_thread_mode() == CU_STREAM_CAPTURE_MODE_RELAXED)
+		return false;
 	for (struct object *at = fake_objects(); at; at = at->next) {
 		CUstream stream = (CUstream)at;
 

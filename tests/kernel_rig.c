@@ -9,7 +9,8 @@
 #include "kernels/image.h"
 
 #define EPOCH_BYTES (1u << 16)
-#define EMPTY 0xffffffffu
+/* the second half of them, for what carries flags */
+#define FLAGGED_EPOCH (EPOCH_BYTES / 2)
 
 static bool enter(struct rig *rig, const struct rig_device *device)
 {
@@ -111,8 +112,11 @@ static bool make_rank(struct rig *rig, int index)
 	       !OH__CUDA(cuda->cuMemAlloc_v2(&rank->epoch, EPOCH_BYTES)) &&
 	       (rig->placement == RIG_VRAM ? make_vram(rig, rank)
 					   : make_pinned(rig, rank)) &&
-	       !OH__CUDA(cuda->cuMemsetD32Async(rank->mailbox, EMPTY,
-						RIG_MAILBOX_BYTES / 4,
+	       !OH__CUDA(cuda->cuMemsetD32Async(rank->mailbox, OH__WORD_EMPTY,
+						RIG_FLAGGED_AT / 4,
+						rank->stream)) &&
+	       !OH__CUDA(cuda->cuMemsetD32Async(rank->mailbox + RIG_FLAGGED_AT,
+						0, RIG_FLAGGED_BYTES / 4,
 						rank->stream));
 }
 
@@ -164,8 +168,8 @@ static bool find_kernel(struct rig *rig, int index, const struct rig_call *call,
 {
 	static const char *const algorithms[] = {
 		[RIG_ONE_SHOT] = "one_shot",
-		[RIG_ONE_SHOT_KEEP] = "one_shot_keep",
 		[RIG_TWO_SHOT] = "two_shot",
+		[RIG_FLAGGED] = "flagged",
 	};
 	bool own = rig->ranks <= 4 || rig->ranks == 8;
 	bool fast = own && !(call->general >> index & 1) && !call->average &&
@@ -181,11 +185,24 @@ static bool find_kernel(struct rig *rig, int index, const struct rig_call *call,
 		kernel, rig->rank[index].device->module, name));
 }
 
+/* From's slot in to's mailbox. */
+static void *slot_of(const struct rig *rig, const struct rig_call *call,
+		     int from, int to)
+{
+	CUdeviceptr base = rig->rank[to].mailbox;
+
+	if (call->algorithm == RIG_FLAGGED)
+		return (void *)(base + RIG_FLAGGED_AT +
+				(size_t)from * 2 * RIG_HALF_BYTES);
+	return (void *)(base + (size_t)from * RIG_SLOT_BYTES);
+}
+
 static void fill_arguments(const struct rig *rig, int index,
 			   const struct rig_call *call,
 			   struct oh__kernel_arguments *a)
 {
 	const struct rig_rank *rank = &rig->rank[index];
+	bool flagged = call->algorithm == RIG_FLAGGED;
 
 	memset(a, 0, sizeof(*a));
 	a->send = (const void *)(rank->send + call->send_at);
@@ -193,16 +210,17 @@ static void fill_arguments(const struct rig *rig, int index,
 	a->bytes = call->bytes;
 	a->packs = (uint32_t)((call->bytes + 15) / 16);
 	a->part = (a->packs + (uint32_t)rig->ranks - 1) / (uint32_t)rig->ranks;
-	a->stride = (uint32_t)(RIG_MAILBOX_BYTES / 16 / OH__KERNEL_RANKS / 4);
+	a->half = RIG_HALF_BYTES / OH__PACK_BYTES;
 	a->rank = (uint32_t)index;
 	a->ranks = (uint32_t)rig->ranks;
 	a->average = call->average;
 	a->looks = call->looks ? call->looks : 10000000;
-	a->epoch = (uint32_t *)rank->epoch;
+	a->epoch = (uint32_t *)(rank->epoch + (flagged ? FLAGGED_EPOCH : 0));
 	a->watch = &rig->watch[index];
-	a->own = (void *)rank->mailbox;
-	for (int k = 0; k < rig->ranks; k++)
-		a->mailbox[k] = (void *)rig->rank[k].mailbox;
+	for (int k = 0; k < rig->ranks; k++) {
+		a->in[k] = slot_of(rig, call, k, index);
+		a->out[k] = slot_of(rig, call, index, k);
+	}
 }
 
 bool rig_launch(struct rig *rig, const struct rig_call *call)

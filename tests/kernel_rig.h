@@ -14,13 +14,18 @@
 
 #define RIG_DEVICES 16
 #define RIG_BUFFER_BYTES ((size_t)4 << 20)
-/* two halves for every rank of a vector, twice for a two-shot */
-#define RIG_MAILBOX_BYTES ((size_t)64 << 20)
+#define RIG_HALF_BYTES ((size_t)1 << 20)
+/* a slot a rank, of four halves, as a two-shot wants them */
+#define RIG_SLOT_BYTES (4 * RIG_HALF_BYTES)
+/* behind them, for what carries flags, slots of two halves */
+#define RIG_FLAGGED_AT (OH__KERNEL_RANKS * RIG_SLOT_BYTES)
+#define RIG_FLAGGED_BYTES (OH__KERNEL_RANKS * 2 * RIG_HALF_BYTES)
+#define RIG_MAILBOX_BYTES (RIG_FLAGGED_AT + RIG_FLAGGED_BYTES)
 
 enum rig_algorithm {
 	RIG_ONE_SHOT,
-	RIG_ONE_SHOT_KEEP,
 	RIG_TWO_SHOT,
+	RIG_FLAGGED, /* in a region of its own */
 };
 
 enum rig_placement {

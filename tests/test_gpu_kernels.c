@@ -115,8 +115,8 @@ static int try_sizes(enum rig_algorithm algorithm, enum oh_dtype dtype)
 
 static const char *const algorithm_names[] = {
 	[RIG_ONE_SHOT] = "one-shot",
-	[RIG_ONE_SHOT_KEEP] = "one-shot, own part kept",
 	[RIG_TWO_SHOT] = "two-shot",
+	[RIG_FLAGGED] = "one-shot with flags",
 };
 
 static void test_bits(int ranks, enum rig_placement placement)
@@ -130,12 +130,10 @@ static void test_bits(int ranks, enum rig_placement placement)
 		tap_note("%s", oh_last_error()->message);
 		return;
 	}
-	for (int a = RIG_ONE_SHOT; a <= RIG_TWO_SHOT; a++)
+	for (int a = RIG_ONE_SHOT; a <= RIG_FLAGGED; a++)
 		for (int t = 0; t < 3; t++) {
 			int right;
 
-			if (placement == RIG_PINNED && a == RIG_ONE_SHOT)
-				continue;
 			right = try_sizes((enum rig_algorithm)a, dtypes[t]);
 			if (!tap_ok(right == TRIED,
 				    "%s %s: the processor's bits",
@@ -223,9 +221,9 @@ static void test_absent(void)
 
 	tap_ok(rig_begin(&rig, 2, RIG_VRAM, 8, 128), "two ranks");
 	tap_ok(rig_launch(&rig, &call) && rig_wait(&rig) &&
-		       rig.watch[0].late == 1,
-	       "a rank that waits in vain leaves");
-	/* the communicator has failed: kernels that are queued end at once */
+		       rig.watch[0].late == 1 + 1,
+	       "a rank that waits in vain leaves, and says for whom");
+	/* the communicator has failed: kernels that are queued do not wait */
 	tap_ok(rig_set_epochs(&rig, OH__EPOCH_DEAD) &&
 		       rig_launch(&rig, &call) && rig_wait(&rig),
 	       "later kernels do not wait");

@@ -184,6 +184,13 @@ struct oh_comm_options {
 	/* Until when a call must be over, in ms from its start. 0: 600000, or
 	 * ONEHOP_CALL_TIMEOUT_MS. */
 	uint32_t call_timeout_ms;
+	/*
+	 * The GPU on whose memory this rank calls, as the CUDA driver counts
+	 * in this process. NULL: that of the CUDA context which is current in
+	 * the thread; without one, host memory only. Calls on host memory work
+	 * either way, those on GPU memory if every rank has a GPU.
+	 */
+	const int *device;
 };
 
 /*

@@ -5,7 +5,7 @@
  * of rounds depends on the size alone.
  */
 #include "base/error.h"
-#include "collective/communicator.h"
+#include "collective/device.h"
 #include "cpu/fpenv.h"
 
 #include <string.h>
@@ -49,10 +49,6 @@ static enum oh_status check_enums(const struct oh_comm *comm,
 		return OH__FAIL(OH_ERR_INVALID,
 				"root is %d, the communicator has %d ranks",
 				call->root, comm->mailbox.ranks);
-	if (call->stream)
-		return OH__FAIL(OH_ERR_INVALID,
-				"stream is %p, it must be NULL for host memory",
-				call->stream);
 	return OH_OK;
 }
 
@@ -177,9 +173,23 @@ static enum oh_status run_planned(struct oh_comm *comm,
 	return status;
 }
 
+/* Which memory is it on, and can that be done there? */
+static enum oh_status check_memory(const struct oh_comm *comm,
+				   const struct oh__call *call, bool *on_device)
+{
+	enum oh_status status = oh__device_recognise(comm, call, on_device);
+
+	if (!status && !*on_device && call->stream)
+		return OH__FAIL(OH_ERR_INVALID,
+				"stream is %p, it must be NULL for host memory",
+				call->stream);
+	return status;
+}
+
 static enum oh_status run(struct oh_comm *comm, const struct oh__call *call)
 {
 	enum oh_status status = oh__comm_check(comm);
+	bool on_device;
 
 	if (status)
 		return status;
@@ -187,6 +197,8 @@ static enum oh_status run(struct oh_comm *comm, const struct oh__call *call)
 	if (status || !call->count)
 		return status ? status : check_failure(comm);
 	status = check_buffers(comm, call);
+	if (!status)
+		status = check_memory(comm, call, &on_device);
 	if (status)
 		return status;
 	if (atomic_flag_test_and_set_explicit(&comm->busy,
@@ -198,7 +210,8 @@ static enum oh_status run(struct oh_comm *comm, const struct oh__call *call)
 				comm->mailbox.rank);
 	status = check_failure(comm);
 	if (!status)
-		status = run_planned(comm, call);
+		status = on_device ? oh__device_run(comm, call)
+				   : run_planned(comm, call);
 	atomic_flag_clear_explicit(&comm->busy, memory_order_release);
 	return status;
 }

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "collective/device.h"
 #include "comm/descriptor.h"
 #include "comm/launcher.h"
 
@@ -25,8 +26,10 @@ struct recipe {
 	struct oh__meeting_place place;
 	int rank, ranks;
 	uint64_t rendezvous_ms, call_ms;
-	uint64_t slot_bytes, heap_bytes, first_call;
+	uint64_t slot_bytes, heap_bytes, device_bytes, first_call;
 	uint64_t algorithm, stores, tune, isa, spin;
+	const int *device; /* as in the options */
+	uint32_t forbidden[OH_MAX_RANKS]; /* ONEHOP_FORBID_PEER */
 };
 
 static enum oh_status read_settings(struct recipe *recipe)
@@ -40,6 +43,7 @@ static enum oh_status read_settings(struct recipe *recipe)
 		{OH__SETTING_CALL_TIMEOUT_MS, &call_ms},
 		{OH__SETTING_SLOT_BYTES, &recipe->slot_bytes},
 		{OH__SETTING_HEAP_BYTES, &recipe->heap_bytes},
+		{OH__SETTING_DEVICE_BYTES, &recipe->device_bytes},
 		{OH__SETTING_FIRST_CALL, &recipe->first_call},
 		{OH__SETTING_ALGORITHM, &recipe->algorithm},
 		{OH__SETTING_STORES, &recipe->stores},
@@ -54,6 +58,10 @@ static enum oh_status read_settings(struct recipe *recipe)
 		if (!status)
 			status = oh__setting_value(wanted[i].setting,
 						   wanted[i].value);
+	if (!status)
+		status = oh__gpu_read_forbidden(
+			oh__setting_text(OH__SETTING_FORBID_PEER),
+			recipe->forbidden);
 	if (status)
 		return status;
 	/* what the caller has given goes first */
@@ -110,6 +118,7 @@ static enum oh_status read_place(const struct oh_comm_options *given,
 	}
 	recipe->rendezvous_ms = options.rendezvous_timeout_ms;
 	recipe->call_ms = options.call_timeout_ms;
+	recipe->device = options.device;
 	if (options.id) {
 		recipe->rank = options.rank;
 		recipe->ranks = options.ranks;
@@ -149,11 +158,13 @@ static enum oh_status pick_reducer(const struct recipe *recipe,
 }
 
 static enum oh_status meet(struct oh_comm *comm, const struct recipe *recipe,
-			   const uint8_t *facts, const int *fds, bool *met)
+			   const uint8_t *facts, const int *fds,
+			   struct oh__rendezvous *rendezvous)
 {
 	const struct oh__agree agree[] = {
 		{"ONEHOP_SLOT_BYTES", recipe->slot_bytes},
 		{"ONEHOP_HEAP_BYTES", recipe->heap_bytes},
+		{"ONEHOP_DEVICE_BYTES", recipe->device_bytes},
 		{"ONEHOP_FIRST_CALL", recipe->first_call},
 		{"ONEHOP_ALGORITHM", recipe->algorithm},
 		{"ONEHOP_STORES", recipe->stores},
@@ -170,24 +181,21 @@ static enum oh_status meet(struct oh_comm *comm, const struct recipe *recipe,
 		.facts = facts,
 		.fds = fds,
 	};
-	struct oh__rendezvous rendezvous;
-	enum oh_status status = oh__rendezvous_meet(&options, &rendezvous);
+	enum oh_status status = oh__rendezvous_meet(&options, rendezvous);
 
-	*met = rendezvous.reached;
 	if (status)
 		return status;
-	status = oh__mailbox_connect(&comm->mailbox, &rendezvous);
+	status = oh__mailbox_connect(&comm->mailbox, rendezvous);
 	if (!status)
 		status = oh__heap_create(&comm->heap, &comm->mailbox);
-	status = oh__rendezvous_agree(&rendezvous, status);
+	status = oh__rendezvous_agree(rendezvous, status);
 	if (!status) {
-		int processors = oh__mailbox_processors(&rendezvous);
+		int processors = oh__mailbox_processors(rendezvous);
 
 		comm->crowded = processors && recipe->ranks > processors;
 		comm->mailbox.spin_short =
 			recipe->spin ? recipe->spin == 2 : comm->crowded;
 	}
-	oh__rendezvous_close(&rendezvous);
 	return status;
 }
 
@@ -208,9 +216,38 @@ static enum oh_status tune(struct oh_comm *comm, const struct recipe *recipe)
 		comm->table_reason = "there is one rank";
 	else if (comm->crowded)
 		comm->table_reason = "there are more ranks than processors";
-	/* a rank that stops now is late for the rendezvous */
-	comm->mailbox.timeout_ns = recipe->rendezvous_ms * OH__NS_PER_MS;
 	status = oh__tune(comm, &options, !comm->table_reason);
+	return status;
+}
+
+static enum oh_status connect_gpu(struct oh_comm *comm,
+				  const struct recipe *recipe,
+				  struct oh__rendezvous *rendezvous)
+{
+	struct oh__gpu_options options = {
+		.device = recipe->device,
+		.budget_bytes = recipe->device_bytes,
+		.first_epoch = (uint32_t)recipe->first_call & ~OH__EPOCH_DEAD,
+		.forbidden = recipe->forbidden,
+		.call_timeout_ns = recipe->call_ms * OH__NS_PER_MS,
+		.deadline_ns =
+			oh__now_ns() + recipe->rendezvous_ms * OH__NS_PER_MS,
+	};
+
+	return oh__device_connect(comm, &options, rendezvous);
+}
+
+/* What the ranks do together once they have met. A rank that stops now is late
+ * for the rendezvous. */
+static enum oh_status settle(struct oh_comm *comm, const struct recipe *recipe,
+			     struct oh__rendezvous *rendezvous)
+{
+	enum oh_status status;
+
+	comm->mailbox.timeout_ns = recipe->rendezvous_ms * OH__NS_PER_MS;
+	status = tune(comm, recipe);
+	if (!status)
+		status = connect_gpu(comm, recipe, rendezvous);
 	comm->mailbox.timeout_ns = recipe->call_ms * OH__NS_PER_MS;
 	comm->mailbox.before = comm->mailbox.call;
 	return status;
@@ -219,6 +256,7 @@ static enum oh_status tune(struct oh_comm *comm, const struct recipe *recipe)
 /* Undoes all that has been done so far. */
 static void dissolve(struct oh_comm *comm)
 {
+	oh__gpu_destroy(&comm->gpu);
 	oh__heap_destroy(&comm->heap);
 	oh__mailbox_destroy(&comm->mailbox);
 	oh__life_close(&comm->life);
@@ -284,6 +322,7 @@ static enum oh_status prepare(struct oh_comm *comm, const struct recipe *recipe,
 		.heap_bytes = recipe->heap_bytes,
 		.first_call = recipe->first_call,
 		.timeout_ns = recipe->call_ms * OH__NS_PER_MS,
+		.has_gpu = oh__gpu_is_wanted(recipe->device),
 	};
 	enum oh_status status = pick_reducer(recipe, &comm->cpu.reducer);
 
@@ -303,17 +342,22 @@ static enum oh_status build(struct oh_comm *comm, const struct recipe *recipe,
 {
 	uint8_t facts[OH__FACTS_BYTES];
 	int fds[OH__RANK_FDS] = {-1, -1, -1};
+	struct oh__rendezvous rendezvous;
 	enum oh_status status = prepare(comm, recipe, facts, fds);
 
-	if (!status)
-		status = meet(comm, recipe, facts, fds, met);
+	if (!status) {
+		status = meet(comm, recipe, facts, fds, &rendezvous);
+		*met = rendezvous.reached;
+	}
 	oh__fd_close(&fds[0]);
 	oh__fd_close(&fds[1]);
 	/* the others have their own copies by now */
 	if (comm->life.keep >= 0)
 		oh__fd_close(&comm->life.fd);
 	if (!status)
-		status = tune(comm, recipe);
+		status = settle(comm, recipe, &rendezvous);
+	if (*met)
+		oh__rendezvous_close(&rendezvous);
 	/* a rank that believes in success, as it was told before something went
 	 * wrong, learns of it when it waits for this one */
 	if (status && comm->mailbox.own)

@@ -11,6 +11,7 @@
 #include "collective/plan.h"
 #include "comm/liveness.h"
 #include "cpu/engine.h"
+#include "gpu/engine.h"
 #include "mailbox/heap.h"
 
 struct oh_comm {
@@ -18,6 +19,10 @@ struct oh_comm {
 	struct oh__heap heap;
 	struct oh__life life;
 	struct oh__cpu cpu;
+	struct oh__gpu gpu;
+	/* by which pointers to GPU memory are told apart; NULL: there are none
+	 */
+	const struct oh__cuda *cuda;
 	struct oh__table table;
 	bool crowded; /* more ranks than processors, all know it */
 	const char *table_reason; /* why nothing was measured, NULL if it was */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What host and device share: the arguments of a kernel and the words by which
- * they tell each other of a failure. Plain C, no vendor types.
+ * What host and device share: the arguments of the kernels and the words by
+ * which they tell each other of a failure. Plain C, no vendor types.
  */
 #ifndef OH_KERNELS_ARGUMENTS_H
 #define OH_KERNELS_ARGUMENTS_H
@@ -11,34 +11,85 @@
 #define OH__KERNEL_RANKS 16
 #define OH__PACK_BYTES 16
 
-/* In a warp's epoch word: the communicator has failed, kernels leave at once.
- * The host sets it. */
+/* In a warp's epoch word: the communicator has failed. A kernel that starts
+ * then takes what is there and waits for nothing. */
 #define OH__EPOCH_DEAD 0x80000000u
+
+/* In every word of a mailbox: nothing has come. A NaN in f32, two in f16 and
+ * bf16; a sender that holds it sends OH__WORD_NAN instead. */
+#define OH__WORD_EMPTY 0xffffffffu
+#define OH__WORD_NAN 0x7fff7fffu
+
+/* Where data travels with flags, a flag is the epoch with this bit, so it is
+ * never 0. OH__FLAG_RELEASED, which has not the bit, ends a wait. */
+#define OH__FLAG_BIT 0x80000000u
+#define OH__FLAG_RELEASED 1u
 
 /* In host memory that the device has mapped. */
 struct oh__kernel_watch {
-	/* a kernel's: 1 + its own rank, when it has waited long enough */
-	uint32_t late;
+	/* a kernel's: 1 + the rank that it has waited for long enough; of a
+	 * two-shot's results, which that rank may owe to another's being late
+	 */
+	uint32_t late, late_result;
 };
 
+/* An all-reduce. */
 struct oh__kernel_arguments {
 	const void *send;
 	void *recv;
 	uint64_t bytes; /* of this round's vector */
 	uint32_t packs; /* of 16 bytes, the last one may be cut */
-	/* packs of each rank's part in a two-shot; from one source's place to
-	 * the next's in a mailbox */
-	uint32_t part, stride;
+	uint32_t part; /* packs of each rank's part in a two-shot */
+	uint32_t half; /* packs from one half of a slot to the next */
 	uint32_t rank, ranks;
 	uint32_t average;
-	/* a thread that has looked so often in vain leaves */
+	/* a thread that has looked so often in vain leaves; below UINT32_MAX */
 	uint32_t looks;
+	/* cycles from sending to the first look: a look through PCIe that comes
+	 * too early costs a whole round trip */
+	uint32_t pause;
 	/* one word a warp of the grid, in device memory */
 	uint32_t *epoch;
 	struct oh__kernel_watch *watch;
-	/* this rank's mailbox, and every rank's as this rank sees it */
-	void *own;
-	void *mailbox[OH__KERNEL_RANKS];
+	/* rank k's slot in this rank's mailbox, and this rank's in rank k's */
+	void *in[OH__KERNEL_RANKS];
+	void *out[OH__KERNEL_RANKS];
+};
+
+/* What ends the waits of a communicator that has failed: every epoch gets the
+ * dead bit; words of a slot in which nothing has come, OH__WORD_NAN; in a slot
+ * with flags, each flag OH__FLAG_RELEASED. */
+struct oh__release_arguments {
+	uint32_t *epoch;
+	uint32_t epochs;
+	uint32_t *slot;
+	uint64_t words;
+	uint32_t flagged;
+};
+
+#define OH__RELEASE_THREADS 256
+
+/* The check of a pair's memory; an area holds a pattern of every rank and one
+ * of its owner. */
+#define OH__CHECK_WORDS 1024
+#define OH__CHECK_THREADS 256
+#define OH__CHECK_LOOKS 1024
+#define OH__CHECK_AREA_BYTES ((OH__KERNEL_RANKS + 1) * OH__CHECK_WORDS * 4)
+
+struct oh__check_result {
+	uint32_t wrong_stored; /* words that rank k should have stored here */
+	uint32_t wrong_loaded; /* words of rank k's own, loaded from there */
+	uint32_t nonce; /* of the check that wrote this */
+};
+
+struct oh__check_arguments {
+	uint32_t rank, nonce;
+	void *own; /* this rank's area */
+	void *peer[OH__KERNEL_RANKS]; /* rank k's as seen here; NULL: not tried
+				       */
+	struct oh__check_result *result; /* one a rank, in host memory */
+	/* of OH__CHECK_LOOKS looks at the own area, one after the other */
+	uint32_t *look_ns;
 };
 
 #endif

@@ -81,14 +81,14 @@ struct bf16_pair {
 typedef pairs<f16_pair> f16;
 typedef pairs<bf16_pair> bf16;
 
-/* What is sent never looks like nothing. 0x7fff7fff is a NaN in f32 and two in
- * the others. */
+/* What is sent never looks like nothing. OH__WORD_NAN is a NaN in f32 and two
+ * in the others. */
 static __device__ __forceinline__ uint4 sendable(uint4 v)
 {
-	v.x = v.x == EMPTY ? 0x7fff7fffu : v.x;
-	v.y = v.y == EMPTY ? 0x7fff7fffu : v.y;
-	v.z = v.z == EMPTY ? 0x7fff7fffu : v.z;
-	v.w = v.w == EMPTY ? 0x7fff7fffu : v.w;
+	v.x = v.x == EMPTY ? OH__WORD_NAN : v.x;
+	v.y = v.y == EMPTY ? OH__WORD_NAN : v.y;
+	v.z = v.z == EMPTY ? OH__WORD_NAN : v.z;
+	v.w = v.w == EMPTY ? OH__WORD_NAN : v.w;
 	return v;
 }
 
@@ -110,37 +110,79 @@ template <> struct vector<true> {
 	{
 		((uint4 *)c.recv)[i] = v;
 	}
+	/* half packs */
+	static __device__ __forceinline__ uint2
+	take_half(const struct oh__kernel_arguments &c, uint32_t i)
+	{
+		return ((const uint2 *)c.send)[i];
+	}
+	static __device__ __forceinline__ void
+	put_half(const struct oh__kernel_arguments &c, uint32_t i, uint2 v)
+	{
+		((uint2 *)c.recv)[i] = v;
+	}
 };
 
+/* Bytes from first on, as many as fill the words and are there; zeros after. */
+template <uint32_t WORDS>
+static __device__ __forceinline__ void
+gather_bytes(const struct oh__kernel_arguments &c, uint64_t first,
+	     uint32_t *words)
+{
+	const unsigned char *from = (const unsigned char *)c.send + first;
+
+#pragma unroll
+	for (uint32_t k = 0; k < WORDS; k++)
+		words[k] = 0;
+#pragma unroll
+	for (uint32_t k = 0; k < 4 * WORDS; k++)
+		if (first + k < c.bytes)
+			words[k / 4] |= (uint32_t)from[k] << 8 * (k % 4);
+}
+
+template <uint32_t WORDS>
+static __device__ __forceinline__ void
+scatter_bytes(const struct oh__kernel_arguments &c, uint64_t first,
+	      const uint32_t *words)
+{
+	unsigned char *to = (unsigned char *)c.recv + first;
+
+#pragma unroll
+	for (uint32_t k = 0; k < 4 * WORDS; k++)
+		if (first + k < c.bytes)
+			to[k] = (unsigned char)(words[k / 4] >> 8 * (k % 4));
+}
+
 template <> struct vector<false> {
-	/* filled up with zeros */
 	static __device__ __forceinline__ uint4
 	take(const struct oh__kernel_arguments &c, uint32_t i)
 	{
-		uint64_t first = (uint64_t)i * OH__PACK_BYTES;
-		const unsigned char *from =
-			(const unsigned char *)c.send + first;
-		uint32_t words[4] = {0, 0, 0, 0};
+		uint32_t words[4];
 
-#pragma unroll
-		for (uint32_t k = 0; k < OH__PACK_BYTES; k++)
-			if (first + k < c.bytes)
-				words[k / 4] |= (uint32_t)from[k]
-						<< 8 * (k % 4);
+		gather_bytes<4>(c, (uint64_t)i * OH__PACK_BYTES, words);
 		return make_uint4(words[0], words[1], words[2], words[3]);
 	}
 	static __device__ __forceinline__ void
 	put(const struct oh__kernel_arguments &c, uint32_t i, uint4 v)
 	{
-		uint64_t first = (uint64_t)i * OH__PACK_BYTES;
-		unsigned char *to = (unsigned char *)c.recv + first;
 		const uint32_t words[4] = {v.x, v.y, v.z, v.w};
 
-#pragma unroll
-		for (uint32_t k = 0; k < OH__PACK_BYTES; k++)
-			if (first + k < c.bytes)
-				to[k] = (unsigned char)(words[k / 4] >>
-							8 * (k % 4));
+		scatter_bytes<4>(c, (uint64_t)i * OH__PACK_BYTES, words);
+	}
+	static __device__ __forceinline__ uint2
+	take_half(const struct oh__kernel_arguments &c, uint32_t i)
+	{
+		uint32_t words[2];
+
+		gather_bytes<2>(c, (uint64_t)i * OH__PACK_BYTES / 2, words);
+		return make_uint2(words[0], words[1]);
+	}
+	static __device__ __forceinline__ void
+	put_half(const struct oh__kernel_arguments &c, uint32_t i, uint2 v)
+	{
+		const uint32_t words[2] = {v.x, v.y};
+
+		scatter_bytes<2>(c, (uint64_t)i * OH__PACK_BYTES / 2, words);
 	}
 };
 

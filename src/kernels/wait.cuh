@@ -13,9 +13,7 @@
 
 #include "arguments.h"
 
-/* Nothing has come: a NaN in f32, two in f16 and bf16. A sender that holds it
- * sends another NaN. */
-#define EMPTY 0xffffffffu
+#define EMPTY OH__WORD_EMPTY
 
 static __device__ __forceinline__ void store(uint4 *to, uint4 v)
 {
@@ -76,14 +74,34 @@ static __device__ __forceinline__ void dawdle(void)
 #endif
 }
 
-/* false: this thread has looked often enough, and says so. */
+/* From sending to the first look. */
+static __device__ __forceinline__ void
+pause(const struct oh__kernel_arguments &c)
+{
+	long long until = clock64() + c.pause;
+
+	while (clock64() < until)
+		;
+}
+
+/* false: this thread has looked often enough. */
 static __device__ __forceinline__ bool
 may_look_on(const struct oh__kernel_arguments &c, uint32_t &looks)
 {
-	if (++looks <= c.looks)
-		return true;
-	*(volatile uint32_t *)&c.watch->late = 1 + c.rank;
-	return false;
+	return ++looks <= c.looks;
+}
+
+/* It was this rank that did not come. */
+static __device__ __forceinline__ void
+tell_late(const struct oh__kernel_arguments &c, uint32_t rank)
+{
+	*(volatile uint32_t *)&c.watch->late = 1 + rank;
+}
+
+static __device__ __forceinline__ void
+tell_late_result(const struct oh__kernel_arguments &c, uint32_t rank)
+{
+	*(volatile uint32_t *)&c.watch->late_result = 1 + rank;
 }
 
 #endif

@@ -56,12 +56,14 @@ static void set_sizes(struct oh__mailbox *m,
 	}
 }
 
-static void fill_facts(const struct oh__mailbox *m, uint8_t *bytes)
+static void fill_facts(const struct oh__mailbox *m, bool has_gpu,
+		       uint8_t *bytes)
 {
 	struct oh__facts facts = {
 		.slot_bytes = m->slot_bytes,
 		.heap_bytes = m->heap_bytes,
 		.protocol = OH__PROTOCOL,
+		.has_gpu = has_gpu,
 	};
 	cpu_set_t set;
 
@@ -101,7 +103,7 @@ enum oh_status oh__mailbox_create(struct oh__mailbox *m,
 	m->heap[m->rank] = address;
 	atomic_store_explicit(&m->own->finished.word, m->call,
 			      memory_order_relaxed);
-	fill_facts(m, facts);
+	fill_facts(m, options->has_gpu, facts);
 	return OH_OK;
 
 err_map:
@@ -209,4 +211,17 @@ int oh__mailbox_processors(const struct oh__rendezvous *rendezvous)
 	for (size_t k = 0; k < sizeof(all); k++)
 		count += __builtin_popcount(all[k]);
 	return count;
+}
+
+bool oh__mailbox_has_gpu(const struct oh__rendezvous *rendezvous)
+{
+	bool any = false;
+
+	for (int i = 0; i < rendezvous->ranks; i++) {
+		struct oh__facts facts;
+
+		memcpy(&facts, rendezvous->facts[i], sizeof(facts));
+		any |= facts.has_gpu;
+	}
+	return any;
 }

@@ -97,6 +97,7 @@ struct oh__facts {
 	uint32_t protocol;
 	uint32_t cpu_count; /* bits set in cpus, 0 if it has no room */
 	uint8_t cpus[128]; /* what the rank may run on, one bit a processor */
+	uint8_t has_gpu; /* it will try to have calls on GPU memory */
 };
 
 /* All mailboxes of a communicator, as one rank sees them. */
@@ -184,6 +185,7 @@ struct oh__mailbox_options {
 	size_t slot_bytes, heap_bytes;
 	uint64_t first_call;
 	uint64_t timeout_ns;
+	bool has_gpu; /* for the others to know */
 };
 
 /*
@@ -205,5 +207,8 @@ void oh__mailbox_destroy(struct oh__mailbox *m);
 
 /* How many different processors the ranks may run on, 0 if not known. */
 int oh__mailbox_processors(const struct oh__rendezvous *rendezvous);
+
+/* Has any rank a GPU? */
+bool oh__mailbox_has_gpu(const struct oh__rendezvous *rendezvous);
 
 #endif

@@ -8,7 +8,6 @@
 #include "vendor/cuda.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -110,6 +109,16 @@ enum oh_status oh__cuda_load(const struct oh__cuda **cuda)
 	}
 	pthread_mutex_unlock(&lock);
 	return status;
+}
+
+bool oh__cuda_started(CUcontext *context)
+{
+	CUresult (*get)(CUcontext * current);
+	void *symbol = oh__library_find_loaded(library.file, "cuCtxGetCurrent");
+
+	*context = NULL;
+	memcpy(&get, &symbol, sizeof(get));
+	return symbol && !get(context);
 }
 
 enum oh_status oh__cuda_fail(CUresult code, const char *text, const char *file,

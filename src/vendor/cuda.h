@@ -8,6 +8,7 @@
 #ifndef OH_VENDOR_CUDA_H
 #define OH_VENDOR_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -139,6 +140,12 @@ struct oh__cuda {
  * this has no driver in the child. Thread: any.
  */
 enum oh_status oh__cuda_load(const struct oh__cuda **cuda);
+
+/*
+ * Has the process loaded a driver and started it (cuInit)? Does neither. If so,
+ * *context is what is current in this thread, NULL for none.
+ */
+bool oh__cuda_started(CUcontext *context);
 
 /*
  * A call of the table, such as OH__CUDA(cuda->cuMemFree_v2(pointer)), as a

@@ -132,3 +132,16 @@ enum oh_status oh__library_load(const struct oh__library *library, void *table)
 	fill(library, handle, table);
 	return OH_OK;
 }
+
+void *oh__library_find_loaded(const char *file, const char *symbol)
+{
+	void *handle = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+	void *address;
+
+	if (!handle)
+		return NULL;
+	address = dlsym(handle, symbol);
+	/* whoever loaded it keeps it; drivers do not go away */
+	dlclose(handle);
+	return address;
+}

@@ -34,6 +34,10 @@ struct oh__library {
  */
 enum oh_status oh__library_load(const struct oh__library *library, void *table);
 
+/* A symbol of a library that the process has loaded already; NULL if it has
+ * not, or if there is none of that name. Loads nothing. */
+void *oh__library_find_loaded(const char *file, const char *symbol);
+
 /*
  * Something of a vendor is absent: OH_ERR_UNSUPPORTED, which oh_last_error
  * tells, but logged as info, for it is no fault.

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../tap.sh"
 
 cd "$SOURCE" || exit 1
-rooms=(base vendor machine comm mailbox cpu kernels collective) # from the bottom up
+rooms=(base vendor machine comm mailbox cpu kernels gpu collective) # from the bottom up
 
 # includes FILE: what stands in its #include "..." lines
 includes()

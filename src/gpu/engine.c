@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The set-up of the GPU ranks of a communicator, and its end. The ranks meet
+ * between the steps: what one finds out the next step of all depends on.
+ */
+#include "gpu/engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/descriptor.h"
+#include "gpu/check.h"
+#include "gpu/watch.h"
+
+/* A thread's looks: fewer would be a deadline of microseconds. */
+#define LEAST_LOOKS 1000
+/* Threads of a multiprocessor that a kernel of any kind finds room for: 92
+ * registers a thread of 65,536. */
+#define ROOM_THREADS 512
+
+static enum oh_status meet(struct oh__rendezvous *rendezvous,
+			   enum oh_status status)
+{
+	return oh__rendezvous_agree(rendezvous, status);
+}
+
+/* Who has a GPU? All know it after this. */
+static enum oh_status exchange_facts(struct oh__gpu *gpu,
+				     const struct oh__gpu_options *options)
+{
+	struct oh__gpu_facts own = gpu->facts[gpu->rank];
+	enum oh_status status = options->exchange(options->context, &own,
+						  sizeof(own), gpu->facts);
+
+	if (status)
+		return status;
+	gpu->on = true;
+	for (int i = 0; i < gpu->ranks; i++) {
+		struct oh__gpu_facts *facts = &gpu->facts[i];
+
+		facts->address[sizeof(facts->address) - 1] = '\0';
+		facts->name[sizeof(facts->name) - 1] = '\0';
+		facts->why_not[sizeof(facts->why_not) - 1] = '\0';
+		if (facts->present || !gpu->on)
+			continue;
+		gpu->on = false;
+		snprintf(gpu->why_not, sizeof(gpu->why_not),
+			 "rank %d has no GPU here: %s", i, facts->why_not);
+	}
+	return OH_OK;
+}
+
+static bool same_gpu(const struct oh__gpu *gpu, int one, int other)
+{
+	return !memcmp(gpu->facts[one].uuid, gpu->facts[other].uuid,
+		       sizeof(gpu->facts[one].uuid));
+}
+
+/* How many ranks share this rank's GPU, itself too. */
+static uint32_t sharers(const struct oh__gpu *gpu)
+{
+	uint32_t count = 0;
+
+	for (int i = 0; i < gpu->ranks; i++)
+		count += same_gpu(gpu, gpu->rank, i);
+	return count;
+}
+
+static enum oh_status allocate(struct oh__gpu *gpu, uint64_t budget_bytes,
+			       int fds[2])
+{
+	const struct oh__cuda *cuda = gpu->device.cuda;
+	struct oh__gpu_layout pinned;
+	enum oh_status status;
+	uint64_t bytes;
+
+	if (!oh__gpu_layout_make(&gpu->layout, gpu->ranks, false,
+				 budget_bytes) ||
+	    !oh__gpu_layout_make(&pinned, gpu->ranks, true, budget_bytes))
+		return OH__FAIL(OH_ERR_SETTING,
+				"ONEHOP_DEVICE_BYTES is %llu, too little for "
+				"%d ranks",
+				(unsigned long long)budget_bytes, gpu->ranks);
+	/* which of the two serves is known after the check */
+	bytes = gpu->layout.bytes > pinned.bytes ? gpu->layout.bytes
+						 : pinned.bytes;
+	status = oh__gpu_memory_create(&gpu->memory, &gpu->device,
+				       &gpu->facts[gpu->rank], bytes,
+				       pinned.bytes, fds);
+	if (!status)
+		status = OH__CUDA(cuda->cuMemAlloc_v2(
+			&gpu->epochs, (size_t)OH__GPU_CLASSES *
+					      OH__GPU_CLASS_EPOCHS *
+					      sizeof(uint32_t)));
+	if (!status)
+		status = OH__CUDA(cuda->cuMemHostAlloc(
+			(void **)&gpu->host, sizeof(*gpu->host),
+			CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+	if (status)
+		return status;
+	memset(gpu->host, 0, sizeof(*gpu->host));
+	status = OH__CUDA(cuda->cuMemHostGetDevicePointer_v2(&gpu->host_device,
+							     gpu->host, 0));
+	if (!status)
+		status = OH__CUDA(cuda->cuEventCreate(&gpu->order.event,
+						      CU_EVENT_DISABLE_TIMING));
+	return status;
+}
+
+static enum oh_status set_epochs(struct oh__gpu *gpu, uint32_t epoch)
+{
+	return OH__CUDA(gpu->device.cuda->cuMemsetD32Async(
+		gpu->epochs, epoch,
+		(size_t)OH__GPU_CLASSES * OH__GPU_CLASS_EPOCHS,
+		gpu->device.stream));
+}
+
+/* Runs every kernel once on nothing: whatever a driver leaves for the first
+ * launch is done. No mailbox is touched. */
+static enum oh_status load_kernels(struct oh__gpu *gpu)
+{
+	const struct oh__gpu_device *device = &gpu->device;
+	struct oh__kernel_arguments nothing = {
+		.epoch = (uint32_t *)gpu->epochs,
+	};
+	struct oh__release_arguments no_release = {.epochs = 0};
+	void *parameters[] = {&nothing}, *others[] = {&no_release};
+	CUlaunchConfig config = {
+		.gridDimX = 1,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = 32,
+		.blockDimY = 1,
+		.blockDimZ = 1,
+		.hStream = device->stream,
+	};
+	enum oh_status status = OH__CUDA(device->cuda->cuLaunchKernelEx(
+		&config, device->release, others, NULL));
+
+	for (int a = 0; a < OH__GPU_ALGORITHMS; a++)
+		for (int t = 0; t < OH__GPU_DTYPES && !status; t++) {
+			status = OH__CUDA(device->cuda->cuLaunchKernelEx(
+				&config, device->any[a][t], parameters, NULL));
+			if (!status && device->fast[a][t])
+				status =
+					OH__CUDA(device->cuda->cuLaunchKernelEx(
+						&config, device->fast[a][t],
+						parameters, NULL));
+		}
+	return status;
+}
+
+static enum oh_status prepare(struct oh__gpu *gpu,
+			      const struct oh__gpu_options *options, int fds[2])
+{
+	enum oh_status status = allocate(gpu, options->budget_bytes, fds);
+
+	if (!status)
+		status = load_kernels(gpu);
+	if (!status)
+		status = set_epochs(gpu, options->first_epoch);
+	if (!status)
+		status = OH__CUDA(gpu->device.cuda->cuMemsetD32Async(
+			gpu->memory.vram[gpu->rank], OH__WORD_EMPTY,
+			gpu->memory.bytes / sizeof(uint32_t),
+			gpu->device.stream));
+	if (!status)
+		status = oh__gpu_wait(&gpu->device, options->deadline_ns,
+				      "the set-up of its mailbox");
+	return status;
+}
+
+/* Maps what may be mapped; a refusal is noted. */
+static void import(struct oh__gpu *gpu, const uint32_t *forbidden,
+		   int taken[OH_MAX_RANKS][OH__SHARE_FDS])
+{
+	struct oh__gpu_row *row = &gpu->rows[gpu->rank];
+
+	for (int i = 0; i < gpu->ranks; i++) {
+		struct oh__gpu_way *way = &row->way[i];
+
+		if (i == gpu->rank) {
+			way->tried = OH__GPU_SELF;
+		} else if (forbidden[gpu->rank] >> i & 1) {
+			way->tried = OH__GPU_FORBIDDEN;
+		} else if (taken[i][0] < 0) {
+			way->tried = OH__GPU_NOT_EXPORTED;
+		} else {
+			CUresult code = oh__gpu_memory_import(
+				&gpu->memory, &gpu->device, i, taken[i][0]);
+
+			way->code = (int32_t)code;
+			way->tried = code ? OH__GPU_NOT_MAPPED : OH__GPU_MAPPED;
+		}
+		oh__fd_close(&taken[i][0]);
+	}
+}
+
+/* The two steps of a check, all ranks together. */
+static enum oh_status check(struct oh__gpu *gpu,
+			    const struct oh__gpu_options *options,
+			    struct oh__rendezvous *rendezvous,
+			    const CUdeviceptr *memory, uint32_t nonce,
+			    struct oh__gpu_row *row)
+{
+	struct oh__gpu_areas areas = {.own = memory[gpu->rank], .nonce = nonce};
+	enum oh_status status = OH_OK;
+
+	for (int i = 0; i < gpu->ranks; i++)
+		areas.peer[i] = i == gpu->rank ? 0 : memory[i];
+	if (areas.own)
+		status = oh__gpu_check_write(gpu, &areas, options->deadline_ns);
+	status = meet(rendezvous, status);
+	if (status)
+		return status;
+	if (areas.own)
+		status = oh__gpu_check_read(gpu, &areas, options->deadline_ns,
+					    row);
+	return meet(rendezvous, status);
+}
+
+static enum oh_status check_peers(struct oh__gpu *gpu,
+				  const struct oh__gpu_options *options,
+				  struct oh__rendezvous *rendezvous)
+{
+	struct oh__gpu_row own;
+	enum oh_status status =
+		check(gpu, options, rendezvous, gpu->memory.vram,
+		      gpu->facts[0].nonce, &gpu->rows[gpu->rank]);
+
+	if (status)
+		return status;
+	own = gpu->rows[gpu->rank];
+	status = options->exchange(options->context, &own, sizeof(own),
+				   gpu->rows);
+	for (int i = 0; i < gpu->ranks; i++)
+		for (int k = 0; k < gpu->ranks; k++)
+			gpu->any_pinned |= !oh__gpu_passes(gpu->rows, i, k);
+	return status;
+}
+
+/* Host memory for the pairs that need it: the own for who writes to it, the
+ * others' to write to. */
+static enum oh_status pin(struct oh__gpu *gpu,
+			  int taken[OH_MAX_RANKS][OH__SHARE_FDS])
+{
+	int rank = gpu->rank;
+	enum oh_status status =
+		oh__gpu_memory_pin(&gpu->memory, &gpu->device, rank,
+				   gpu->memory.pinned_fd, &gpu->facts[rank]);
+
+	for (int i = 0; i < gpu->ranks && !status; i++)
+		if (i != rank && !oh__gpu_passes(gpu->rows, rank, i))
+			status = oh__gpu_memory_pin(&gpu->memory, &gpu->device,
+						    i, taken[i][1],
+						    &gpu->facts[i]);
+	return status;
+}
+
+/* Host memory that does not pass has no other way behind it. */
+static enum oh_status judge_pinned(const struct oh__gpu *gpu,
+				   const struct oh__gpu_row *found)
+{
+	for (int i = 0; i < gpu->ranks; i++)
+		if (found->way[i].wrong_stored &&
+		    !oh__gpu_passes(gpu->rows, i, gpu->rank))
+			return OH__FAIL(
+				OH_ERR_SYSTEM,
+				"of %d words that rank %d stored through host "
+				"memory, rank %d read %u wrong",
+				OH__CHECK_WORDS, i, gpu->rank,
+				found->way[i].wrong_stored);
+	return OH_OK;
+}
+
+static enum oh_status check_pinned(struct oh__gpu *gpu,
+				   const struct oh__gpu_options *options,
+				   struct oh__rendezvous *rendezvous,
+				   int taken[OH_MAX_RANKS][OH__SHARE_FDS])
+{
+	struct oh__gpu_row found;
+	enum oh_status status = meet(rendezvous, pin(gpu, taken));
+
+	memset(&found, 0, sizeof(found));
+	if (!status)
+		status = check(gpu, options, rendezvous, gpu->memory.pinned,
+			       gpu->facts[0].nonce + 1, &found);
+	if (!status)
+		status = meet(rendezvous, judge_pinned(gpu, &found));
+	return status;
+}
+
+/* Regions of classes with flags begin as zeros, the rest as nothing. */
+static enum oh_status blank(struct oh__gpu *gpu)
+{
+	const struct oh__cuda *cuda = gpu->device.cuda;
+	enum oh_status status = OH_OK;
+
+	for (int c = 0; c < gpu->layout.classes && !status; c++) {
+		const struct oh__gpu_class *class = &gpu->layout.class[c];
+		uint64_t bytes = class->slot_bytes * (uint64_t)gpu->ranks;
+		void *host = gpu->memory.host[gpu->rank];
+
+		if (class->algorithm != OH__GPU_FLAGGED)
+			continue;
+		if (host)
+			memset((char *)host + class->offset, 0, bytes);
+		status = OH__CUDA(cuda->cuMemsetD32Async(
+			gpu->memory.vram[gpu->rank] + class->offset, 0,
+			bytes / sizeof(uint32_t), gpu->device.stream));
+	}
+	return status;
+}
+
+static void set_limits(struct oh__gpu *gpu, uint64_t timeout_ns)
+{
+	const struct oh__gpu_facts *facts = &gpu->facts[gpu->rank];
+	uint32_t ranks = sharers(gpu);
+	double look_ns = (double)gpu->host->look_ns / OH__CHECK_LOOKS;
+	double looks = (double)timeout_ns / (look_ns < 1 ? 1 : look_ns);
+
+	gpu->looks = looks > UINT32_MAX - 1 ? UINT32_MAX - 1
+		     : looks < LEAST_LOOKS  ? LEAST_LOOKS
+					    : (uint32_t)looks;
+	gpu->thread_limit = facts->multiprocessors * ROOM_THREADS;
+	/* other ranks' kernels must find room beside this one's, and beside
+	 * what else runs there */
+	if (ranks > 1)
+		gpu->thread_limit /= 2 * ranks;
+	gpu->overlap = facts->major >= 9 && ranks == 1;
+}
+
+static enum oh_status build(struct oh__gpu *gpu,
+			    const struct oh__gpu_options *options,
+			    struct oh__rendezvous *rendezvous,
+			    int taken[OH_MAX_RANKS][OH__SHARE_FDS])
+{
+	int fds[OH__SHARE_FDS] = {-1, -1, -1, -1};
+	enum oh_status status = prepare(gpu, options, fds);
+
+	status = oh__rendezvous_share(rendezvous, status, fds, taken);
+	oh__fd_close(&fds[0]);
+	if (status)
+		return status;
+	import(gpu, options->forbidden, taken);
+	status = check_peers(gpu, options, rendezvous);
+	if (!status && gpu->any_pinned)
+		status = check_pinned(gpu, options, rendezvous, taken);
+	if (status)
+		return status;
+	oh__gpu_layout_make(&gpu->layout, gpu->ranks, gpu->any_pinned,
+			    options->budget_bytes);
+	status = blank(gpu);
+	if (!status)
+		status = oh__gpu_wait(&gpu->device, options->deadline_ns,
+				      "the set-up of its mailbox");
+	oh__fd_close(&gpu->memory.pinned_fd);
+	set_limits(gpu, options->call_timeout_ns);
+	if (!status)
+		status = oh__gpu_watch_start(gpu);
+	return meet(rendezvous, status);
+}
+
+enum oh_status oh__gpu_connect(struct oh__gpu *gpu,
+			       const struct oh__gpu_options *options,
+			       struct oh__rendezvous *rendezvous)
+{
+	int taken[OH_MAX_RANKS][OH__SHARE_FDS];
+	CUstreamCaptureMode mode;
+	enum oh_status status;
+
+	memset(gpu, 0, sizeof(*gpu));
+	memset(taken, -1, sizeof(taken));
+	gpu->memory.pinned_fd = gpu->wake = -1;
+	gpu->mailbox = options->mailbox;
+	gpu->rank = options->mailbox->rank;
+	gpu->ranks = options->mailbox->ranks;
+	gpu->memory.rank = gpu->rank;
+	if (!oh__mailbox_has_gpu(rendezvous)) {
+		snprintf(gpu->why_not, sizeof(gpu->why_not),
+			 "no rank had a CUDA context or named a device when "
+			 "the communicator was made");
+		return OH_OK;
+	}
+	status = oh__gpu_device_open(&gpu->device, options->device, gpu->ranks,
+				     &gpu->facts[gpu->rank]);
+	gpu->facts[gpu->rank].nonce = (uint32_t)oh__now_ns();
+	status = meet(rendezvous, status);
+	if (!status)
+		status = exchange_facts(gpu, options);
+	if (!status && gpu->on) {
+		status = oh__gpu_enter(&gpu->device, &mode);
+		if (!status) {
+			status = build(gpu, options, rendezvous, taken);
+			oh__gpu_leave(&gpu->device, &mode);
+		}
+		for (int i = 0; i < OH_MAX_RANKS; i++)
+			for (int k = 0; k < OH__SHARE_FDS; k++)
+				oh__fd_close(&taken[i][k]);
+	}
+	if (status || !gpu->on)
+		oh__gpu_destroy(gpu);
+	return status;
+}
+
+void oh__gpu_destroy(struct oh__gpu *gpu)
+{
+	const struct oh__cuda *cuda = gpu->device.cuda;
+	CUstreamCaptureMode mode;
+
+	gpu->on = false;
+	if (!cuda)
+		return;
+	oh__gpu_watch_end(gpu);
+	if (!oh__gpu_enter(&gpu->device, &mode)) {
+		if (gpu->order.event)
+			cuda->cuEventDestroy_v2(gpu->order.event);
+		if (gpu->host)
+			cuda->cuMemFreeHost(gpu->host);
+		if (gpu->epochs)
+			cuda->cuMemFree_v2(gpu->epochs);
+		oh__gpu_memory_destroy(&gpu->memory, &gpu->device);
+		oh__gpu_leave(&gpu->device, &mode);
+	}
+	oh__gpu_device_close(&gpu->device);
+	gpu->host = NULL;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine for GPU memory: set up when a communicator is made, then one call
+ * a function. A call is queued in the caller's stream, or captured into a
+ * graph; nothing waits on the host. What the host must notice (a rank that
+ * died, a kernel that gave up) a watching thread notices (watch.h).
+ *
+ * Order of calls: one at a time, in every rank the same order. Calls on one
+ * stream are in order; when the stream changes, the new one waits for an event
+ * in the old one, or, inside a capture, for the node of the last call. Between
+ * a graph's replay and other calls the caller sees to the order.
+ */
+#ifndef OH_GPU_ENGINE_H
+#define OH_GPU_ENGINE_H
+
+#include <pthread.h>
+
+#include "comm/rendezvous.h"
+#include "gpu/memory.h"
+#include "gpu/placement.h"
+#include "mailbox/segment.h"
+
+/* In host memory that this rank's GPU has mapped. */
+struct oh__gpu_host {
+	struct oh__kernel_watch watch;
+	struct oh__check_result result[OH_MAX_RANKS];
+	uint32_t look_ns; /* what 1024 looks at a mailbox in vain take */
+};
+
+/* Where the last call went. */
+struct oh__gpu_order {
+	CUstream stream; /* of the last eager call */
+	bool any; /* there was one */
+	CUevent event;
+	cuuint64_t capture; /* id of the last capture, 0: none */
+	CUstream capture_stream;
+	CUgraphNode node; /* of the last call in it */
+};
+
+struct oh__gpu {
+	int rank, ranks;
+	bool on; /* calls on GPU memory can be made */
+	char why_not[256];
+	struct oh__gpu_device device;
+	struct oh__gpu_facts facts[OH_MAX_RANKS];
+	struct oh__gpu_row rows[OH_MAX_RANKS];
+	struct oh__gpu_layout layout;
+	struct oh__gpu_memory memory;
+	struct oh__gpu_host *host;
+	CUdeviceptr host_device; /* the same as the GPU sees it */
+	CUdeviceptr epochs;
+	bool any_pinned;
+	bool overlap; /* a kernel may be placed while the one before works */
+	uint32_t looks;
+	uint32_t thread_limit; /* that find room beside other ranks' */
+	struct oh__gpu_order order;
+	struct oh__mailbox *mailbox; /* where failures are kept and told */
+	/* the watching thread */
+	pthread_t watcher;
+	bool watching, result_missed;
+	int wake; /* an eventfd: it shall end */
+};
+
+/* All ranks give their bytes and get everyone's, in the order of the ranks. */
+typedef enum oh_status oh__gpu_exchange(void *context, const void *mine,
+					size_t bytes, void *all);
+
+struct oh__gpu_options {
+	const int *device; /* as in struct oh_comm_options */
+	uint64_t budget_bytes; /* of a mailbox */
+	uint32_t first_epoch;
+	const uint32_t *forbidden; /* of oh__gpu_read_forbidden */
+	uint64_t call_timeout_ns;
+	uint64_t deadline_ns; /* of the set-up */
+	struct oh__mailbox *mailbox; /* connected */
+	oh__gpu_exchange *exchange;
+	void *context;
+};
+
+/*
+ * All ranks call it. Succeeds on all or fails on all with the same status; if a
+ * rank has no GPU it succeeds, and gpu->on is false.
+ */
+enum oh_status oh__gpu_connect(struct oh__gpu *gpu,
+			       const struct oh__gpu_options *options,
+			       struct oh__rendezvous *rendezvous);
+
+/* Works in every state, a zeroed one too. No kernel of a call may be waiting.
+ */
+void oh__gpu_destroy(struct oh__gpu *gpu);
+
+/* Of a pointer: is it memory of a GPU (or managed), and of which? */
+enum oh__gpu_memory_kind {
+	OH__GPU_MEMORY_HOST,
+	OH__GPU_MEMORY_DEVICE,
+};
+enum oh__gpu_memory_kind oh__gpu_memory_of(const struct oh__cuda *cuda,
+					   const void *pointer, int *ordinal);
+
+struct oh__gpu_call {
+	const void *send;
+	void *recv;
+	uint64_t bytes; /* not 0 */
+	enum oh_dtype dtype;
+	bool average;
+	CUstream stream;
+};
+
+/* Queues an all-reduce; gpu->on. */
+enum oh_status oh__gpu_all_reduce(struct oh__gpu *gpu,
+				  const struct oh__gpu_call *call);
+
+/* The grid of a class on this rank's GPU. */
+uint32_t oh__gpu_blocks(const struct oh__gpu *gpu,
+			const struct oh__gpu_class *class);
+
+#endif

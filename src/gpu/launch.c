@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One call: which kernel with which arguments, in which order, in whose stream.
+ * The kernel is this rank's own choice where only its buffers decide; what goes
+ * through the mailboxes is decided by the size alone.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "gpu/engine.h"
+#include "mailbox/wait.h"
+
+enum oh__gpu_memory_kind oh__gpu_memory_of(const struct oh__cuda *cuda,
+					   const void *pointer, int *ordinal)
+{
+	CUpointer_attribute which[] = {
+		CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+		CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+		CU_POINTER_ATTRIBUTE_IS_MANAGED,
+	};
+	unsigned type = 0, managed = 0;
+	void *values[] = {&type, ordinal, &managed};
+
+	*ordinal = -1;
+	/* memory that the driver does not know is a success with zeros */
+	if (cuda->cuPointerGetAttributes(3, which, values,
+					 (CUdeviceptr)(uintptr_t)pointer))
+		return OH__GPU_MEMORY_HOST;
+	/* managed memory may be anywhere, and every GPU can use it */
+	if (managed)
+		*ordinal = -1;
+	return type == CU_MEMORYTYPE_DEVICE || managed ? OH__GPU_MEMORY_DEVICE
+						       : OH__GPU_MEMORY_HOST;
+}
+
+uint32_t oh__gpu_blocks(const struct oh__gpu *gpu,
+			const struct oh__gpu_class *class)
+{
+	uint32_t blocks = class->blocks;
+	uint32_t most = gpu->thread_limit / class->threads;
+	uint32_t epochs = OH__GPU_CLASS_EPOCHS * 32 / class->threads;
+
+	if (!blocks)
+		blocks = gpu->facts[gpu->rank].multiprocessors;
+	if (blocks > most)
+		blocks = most ? most : 1;
+	return blocks < epochs ? blocks : epochs;
+}
+
+static bool is_aligned(const void *pointer)
+{
+	return (uintptr_t)pointer % OH__PACK_BYTES == 0;
+}
+
+static CUfunction pick_kernel(const struct oh__gpu *gpu,
+			      const struct oh__gpu_class *class,
+			      const struct oh__gpu_call *call)
+{
+	int dtype = oh__gpu_dtype_of(call->dtype);
+	CUfunction fast = gpu->device.fast[class->algorithm][dtype];
+
+	if (fast && !call->average && call->bytes % OH__PACK_BYTES == 0 &&
+	    is_aligned(call->send) && is_aligned(call->recv))
+		return fast;
+	return gpu->device.any[class->algorithm][dtype];
+}
+
+/* Rank's slot of the class in to's mailbox, as this rank sees it. */
+static void *slot_of(const struct oh__gpu *gpu,
+		     const struct oh__gpu_class *class, int from, int to)
+{
+	const struct oh__gpu_memory *m = &gpu->memory;
+	CUdeviceptr base = oh__gpu_passes(gpu->rows, from, to) ? m->vram[to]
+							       : m->pinned[to];
+
+	return (void *)(base + oh__gpu_slot(class, from));
+}
+
+static void fill_arguments(const struct oh__gpu *gpu,
+			   const struct oh__gpu_class *class,
+			   const struct oh__gpu_call *call,
+			   struct oh__kernel_arguments *a)
+{
+	uint32_t ranks = (uint32_t)gpu->ranks;
+
+	memset(a, 0, sizeof(*a));
+	a->send = call->send;
+	a->recv = call->recv;
+	a->bytes = call->bytes;
+	a->packs =
+		(uint32_t)((call->bytes + OH__PACK_BYTES - 1) / OH__PACK_BYTES);
+	a->part = (a->packs + ranks - 1) / ranks;
+	a->half = (uint32_t)(class->half_bytes / OH__PACK_BYTES);
+	a->rank = (uint32_t)gpu->rank;
+	a->ranks = ranks;
+	a->average = call->average;
+	a->looks = gpu->looks;
+	a->pause = class->pause;
+	a->epoch = (uint32_t *)gpu->epochs + class->first_epoch;
+	a->watch = (void *)(gpu->host_device +
+			    offsetof(struct oh__gpu_host, watch));
+	for (int i = 0; i < gpu->ranks; i++) {
+		a->in[i] = slot_of(gpu, class, i, gpu->rank);
+		a->out[i] = slot_of(gpu, class, gpu->rank, i);
+	}
+}
+
+/* May the kernel be placed while the one before works? Host memory is emptied
+ * by stores that only a kernel's end puts in order; flags need no emptying. */
+static bool may_overlap(const struct oh__gpu *gpu,
+			const struct oh__gpu_class *class)
+{
+	return gpu->overlap &&
+	       (!gpu->any_pinned || class->algorithm == OH__GPU_FLAGGED);
+}
+
+static enum oh_status launch_round(const struct oh__gpu *gpu,
+				   const struct oh__gpu_class *class,
+				   const struct oh__gpu_call *call)
+{
+	CUlaunchAttribute early = {
+		.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+		.value = {.programmaticStreamSerializationAllowed = 1},
+	};
+	CUlaunchConfig config = {
+		.gridDimX = oh__gpu_blocks(gpu, class),
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = class->threads,
+		.blockDimY = 1,
+		.blockDimZ = 1,
+		.hStream = call->stream,
+		.attrs = &early,
+		.numAttrs = may_overlap(gpu, class),
+	};
+	struct oh__kernel_arguments arguments;
+	void *parameters[] = {&arguments};
+
+	fill_arguments(gpu, class, call, &arguments);
+	return OH__CUDA(gpu->device.cuda->cuLaunchKernelEx(
+		&config, pick_kernel(gpu, class, call), parameters, NULL));
+}
+
+/* What a capture knows of a stream. */
+struct capture {
+	cuuint64_t id;
+	const CUgraphNode *nodes; /* that the next one will follow */
+	size_t count;
+};
+
+static enum oh_status read_capture(const struct oh__cuda *cuda, CUstream stream,
+				   struct capture *capture)
+{
+	CUstreamCaptureStatus status;
+	const CUgraphEdgeData *edges;
+	CUgraph graph;
+
+	if (cuda->cuStreamGetCaptureInfo_v3)
+		return OH__CUDA(cuda->cuStreamGetCaptureInfo_v3(
+			stream, &status, &capture->id, &graph, &capture->nodes,
+			&edges, &capture->count));
+	return OH__CUDA(cuda->cuStreamGetCaptureInfo_v2(
+		stream, &status, &capture->id, &graph, &capture->nodes,
+		&capture->count));
+}
+
+static bool follows(const struct capture *capture, CUgraphNode node)
+{
+	for (size_t i = 0; i < capture->count; i++)
+		if (capture->nodes[i] == node)
+			return true;
+	return false;
+}
+
+/* Calls of one capture on two streams: an edge from one to the next. */
+static enum oh_status order_in_capture(struct oh__gpu *gpu, CUstream stream)
+{
+	const struct oh__cuda *cuda = gpu->device.cuda;
+	struct oh__gpu_order *order = &gpu->order;
+	struct capture capture;
+	enum oh_status status = read_capture(cuda, stream, &capture);
+
+	if (status || order->capture != capture.id ||
+	    order->capture_stream == stream || follows(&capture, order->node))
+		return status;
+	if (cuda->cuStreamUpdateCaptureDependencies_v2)
+		return OH__CUDA(cuda->cuStreamUpdateCaptureDependencies_v2(
+			stream, &order->node, NULL, 1,
+			CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
+	return OH__CUDA(cuda->cuStreamUpdateCaptureDependencies(
+		stream, &order->node, 1, CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
+}
+
+static enum oh_status note_capture(struct oh__gpu *gpu, CUstream stream)
+{
+	struct oh__gpu_order *order = &gpu->order;
+	struct capture capture;
+	enum oh_status status =
+		read_capture(gpu->device.cuda, stream, &capture);
+
+	if (status)
+		return status;
+	order->capture = capture.id;
+	order->capture_stream = stream;
+	order->node = capture.count ? capture.nodes[0] : NULL;
+	return OH_OK;
+}
+
+static enum oh_status order_eagerly(struct oh__gpu *gpu, CUstream stream)
+{
+	const struct oh__cuda *cuda = gpu->device.cuda;
+	struct oh__gpu_order *order = &gpu->order;
+	enum oh_status status = OH_OK;
+
+	if (order->any && order->stream != stream) {
+		status = OH__CUDA(
+			cuda->cuEventRecord(order->event, order->stream));
+		if (!status)
+			status = OH__CUDA(cuda->cuStreamWaitEvent(
+				stream, order->event, CU_EVENT_WAIT_DEFAULT));
+	}
+	order->stream = stream;
+	order->any = true;
+	return status;
+}
+
+static enum oh_status launch(struct oh__gpu *gpu,
+			     const struct oh__gpu_call *call)
+{
+	const struct oh__gpu_class *class =
+		oh__gpu_layout_find(&gpu->layout, call->bytes);
+	struct oh__gpu_call round = *call;
+	CUstreamCaptureStatus capturing;
+	enum oh_status status = OH__CUDA(gpu->device.cuda->cuStreamIsCapturing(
+		call->stream, &capturing));
+
+	if (!status)
+		status = capturing ? order_in_capture(gpu, call->stream)
+				   : order_eagerly(gpu, call->stream);
+	for (uint64_t at = 0; at < call->bytes && !status; at += round.bytes) {
+		round.bytes = call->bytes - at < class->last_bytes
+				      ? call->bytes - at
+				      : class->last_bytes;
+		round.send = (const char *)call->send + at;
+		round.recv = (char *)call->recv + at;
+		status = launch_round(gpu, class, &round);
+		/* the others wait for a round that will not come */
+		if (status && at)
+			oh__mailbox_fail(gpu->mailbox, status, gpu->rank);
+	}
+	if (!status && capturing)
+		status = note_capture(gpu, call->stream);
+	return status;
+}
+
+enum oh_status oh__gpu_all_reduce(struct oh__gpu *gpu,
+				  const struct oh__gpu_call *call)
+{
+	const struct oh__gpu_device *device = &gpu->device;
+	CUcontext current = NULL;
+	enum oh_status status;
+
+	device->cuda->cuCtxGetCurrent(&current);
+	if (current == device->context)
+		return launch(gpu, call);
+	status = OH__CUDA(device->cuda->cuCtxPushCurrent_v2(device->context));
+	if (status)
+		return status;
+	status = launch(gpu, call);
+	device->cuda->cuCtxPopCurrent_v2(&current);
+	return status;
+}

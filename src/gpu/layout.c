@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+#include "gpu/layout.h"
+
+#include <string.h>
+
+/* Regions begin on lines that no other region's stores touch. */
+#define ALIGN 4096
+
+/* A row of a table: up to which size, how, with which grid. */
+struct row {
+	uint64_t last_bytes;
+	enum oh__gpu_algorithm algorithm;
+	uint32_t blocks, threads, pause;
+};
+
+#define KIB 1024ull
+#define MIB (KIB * KIB)
+
+/* Peers' memory. Two ranks: the fastest of a sweep on two H200, to be found
+ * in docs/measurements. */
+static const struct row peers_2[] = {
+	{512, OH__GPU_ONE_SHOT, 1, 128, 700},
+	{KIB, OH__GPU_ONE_SHOT, 1, 64, 700},
+	{8 * KIB, OH__GPU_ONE_SHOT, 16, 64, 700},
+	{16 * KIB, OH__GPU_ONE_SHOT, 64, 32, 700},
+	{32 * KIB, OH__GPU_ONE_SHOT, 96, 32, 0},
+	{64 * KIB, OH__GPU_ONE_SHOT, 0, 32, 0},
+	{128 * KIB, OH__GPU_ONE_SHOT, 0, 64, 0},
+	{256 * KIB, OH__GPU_ONE_SHOT, 0, 128, 0},
+	{512 * KIB, OH__GPU_ONE_SHOT, 0, 256, 0},
+	{MIB, OH__GPU_ONE_SHOT, 0, 512, 0},
+	{8 * MIB, OH__GPU_TWO_SHOT, 0, 512, 0},
+};
+
+/* More: with N ranks a one-shot receives N - 1 messages, a two-shot two, with
+ * one arrival more. The borders are those of prototypes on four H200, not yet
+ * measured with these kernels. */
+static const struct row peers_4[] = {
+	{KIB, OH__GPU_ONE_SHOT, 4, 32, 0},
+	{8 * KIB, OH__GPU_ONE_SHOT, 16, 64, 0},
+	{32 * KIB, OH__GPU_ONE_SHOT, 96, 32, 0},
+	{64 * KIB, OH__GPU_ONE_SHOT, 0, 32, 0},
+	{128 * KIB, OH__GPU_ONE_SHOT, 0, 64, 0},
+	{256 * KIB, OH__GPU_TWO_SHOT, 0, 128, 0},
+	{512 * KIB, OH__GPU_TWO_SHOT, 0, 256, 0},
+	{8 * MIB, OH__GPU_TWO_SHOT, 0, 512, 0},
+};
+
+static const struct row peers_many[] = {
+	{KIB, OH__GPU_ONE_SHOT, 4, 32, 0},
+	{8 * KIB, OH__GPU_ONE_SHOT, 16, 64, 0},
+	{64 * KIB, OH__GPU_ONE_SHOT, 0, 32, 0},
+	{256 * KIB, OH__GPU_TWO_SHOT, 0, 128, 0},
+	{8 * MIB, OH__GPU_TWO_SHOT, 0, 512, 0},
+};
+
+/*
+ * Host memory: every thread that looks costs reads over PCIe, so few blocks; a
+ * first look that comes just when the peer's stores have arrived saves a round
+ * trip. Cycles of an H200 behind PCIe 5, the fastest of a sweep for two ranks.
+ */
+static const struct row pinned_2[] = {
+	{512, OH__GPU_FLAGGED, 1, 64, 400},
+	{KIB, OH__GPU_FLAGGED, 4, 64, 400},
+	{4 * KIB, OH__GPU_ONE_SHOT, 4, 64, 400},
+	{8 * KIB, OH__GPU_ONE_SHOT, 4, 128, 500},
+	{16 * KIB, OH__GPU_ONE_SHOT, 16, 64, 600},
+	{32 * KIB, OH__GPU_ONE_SHOT, 32, 64, 1000},
+	{64 * KIB, OH__GPU_ONE_SHOT, 32, 128, 1600},
+	{128 * KIB, OH__GPU_ONE_SHOT, 32, 256, 2500},
+	{8 * MIB, OH__GPU_ONE_SHOT, 32, 512, 5000},
+};
+
+static const struct row pinned_many[] = {
+	{KIB, OH__GPU_FLAGGED, 1, 64, 400},
+	{4 * KIB, OH__GPU_FLAGGED, 4, 64, 400},
+	{8 * KIB, OH__GPU_ONE_SHOT, 4, 128, 400},
+	{32 * KIB, OH__GPU_ONE_SHOT, 32, 256, 1000},
+	{8 * MIB, OH__GPU_TWO_SHOT, 64, 256, 0},
+};
+
+const char *oh__gpu_algorithm_name(enum oh__gpu_algorithm algorithm)
+{
+	static const char *const names[OH__GPU_ALGORITHMS] = {
+		[OH__GPU_FLAGGED] = "one-shot with flags",
+		[OH__GPU_ONE_SHOT] = "one-shot",
+		[OH__GPU_TWO_SHOT] = "two-shot",
+	};
+
+	return (unsigned)algorithm < OH__GPU_ALGORITHMS ? names[algorithm]
+							: "unknown";
+}
+
+#define TABLE(rows) (*count = sizeof(rows) / sizeof(*(rows)), rows)
+
+static const struct row *table_of(int ranks, bool pinned, size_t *count)
+{
+	if (pinned)
+		return ranks == 2 ? TABLE(pinned_2) : TABLE(pinned_many);
+	if (ranks == 2)
+		return TABLE(peers_2);
+	return ranks <= 4 ? TABLE(peers_4) : TABLE(peers_many);
+}
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+/* What one rank sends to another in a call of the row's longest. */
+static uint64_t half_of(const struct row *row, uint64_t ranks)
+{
+	uint64_t packs = row->last_bytes / OH__PACK_BYTES;
+
+	if (row->algorithm == OH__GPU_TWO_SHOT)
+		packs = (packs + ranks - 1) / ranks;
+	if (row->algorithm == OH__GPU_FLAGGED)
+		packs *= 2;
+	return packs * OH__PACK_BYTES;
+}
+
+/* Appends the class of a row; false if it does not fit. */
+static bool append(struct oh__gpu_layout *layout, const struct row *row,
+		   uint64_t budget_bytes)
+{
+	uint64_t ranks = (uint64_t)layout->ranks;
+	uint64_t half = round_up(half_of(row, ranks), OH__PACK_BYTES);
+	unsigned halves = row->algorithm == OH__GPU_TWO_SHOT ? 4 : 2;
+	uint64_t end = layout->bytes + round_up(ranks * halves * half, ALIGN);
+
+	if (end > budget_bytes)
+		return false;
+	layout->class[layout->classes++] = (struct oh__gpu_class){
+		.last_bytes = row->last_bytes,
+		.algorithm = row->algorithm,
+		.blocks = row->blocks,
+		.threads = row->threads,
+		.pause = row->pause,
+		.offset = layout->bytes,
+		.half_bytes = half,
+		.slot_bytes = halves * half,
+		.first_epoch = layout->epochs,
+	};
+	layout->bytes = end;
+	layout->epochs += OH__GPU_CLASS_EPOCHS;
+	return true;
+}
+
+static uint64_t last_of(const struct oh__gpu_layout *layout)
+{
+	return layout->classes ? layout->class[layout->classes - 1].last_bytes
+			       : 0;
+}
+
+bool oh__gpu_layout_make(struct oh__gpu_layout *layout, int ranks, bool pinned,
+			 uint64_t budget_bytes)
+{
+	size_t count;
+	const struct row *rows = table_of(ranks, pinned, &count);
+
+	memset(layout, 0, sizeof(*layout));
+	layout->ranks = ranks;
+	layout->bytes = round_up(OH__CHECK_AREA_BYTES, ALIGN);
+	/* what does not fit is halved, and is the last then */
+	for (size_t i = 0; i < count; i++) {
+		struct row row = rows[i];
+
+		while (row.last_bytes > last_of(layout) &&
+		       !append(layout, &row, budget_bytes))
+			row.last_bytes = row.last_bytes / 2 / KIB * KIB;
+		if (row.last_bytes < rows[i].last_bytes)
+			break;
+	}
+	return layout->classes > 0;
+}
+
+const struct oh__gpu_class *
+oh__gpu_layout_find(const struct oh__gpu_layout *layout, uint64_t bytes)
+{
+	const struct oh__gpu_class *class = layout->class;
+	const struct oh__gpu_class *last = class + layout->classes - 1;
+
+	while (class < last && bytes > class->last_bytes)
+		class ++;
+	return class;
+}

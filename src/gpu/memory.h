@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The mailboxes' memory: this rank's in GPU memory, as the other GPUs map it,
+ * and in host memory, for the pairs that have no other way. Both are the
+ * library's own; nothing of the caller's is handed out.
+ *
+ * GPU memory travels as a descriptor (the driver's VMM); who has mapped it
+ * keeps it alive, so the end of its owner faults nobody. Host memory is a
+ * sealed memfd that each side registers with its own driver; its pages lie near
+ * the reader.
+ */
+#ifndef OH_GPU_MEMORY_H
+#define OH_GPU_MEMORY_H
+
+#include "gpu/device.h"
+
+struct oh__gpu_memory {
+	int rank;
+	size_t bytes; /* of each rank's GPU mailbox, whole pages */
+	size_t pinned_bytes;
+	CUmemGenericAllocationHandle handle[OH_MAX_RANKS];
+	CUdeviceptr vram[OH_MAX_RANKS]; /* 0: not mapped here */
+	void *host[OH_MAX_RANKS]; /* as the processor sees it; NULL */
+	CUdeviceptr pinned[OH_MAX_RANKS]; /* as this GPU sees it; 0 */
+	int pinned_fd; /* this rank's own, -1 after it is handed out */
+};
+
+/*
+ * This rank's mailbox in GPU memory, and its memfd. fds gets what the others
+ * need: the GPU memory (-1 if the driver hands out none: facts->exports), then
+ * the memfd, which stays this room's. The context is current, here and below.
+ */
+enum oh_status oh__gpu_memory_create(struct oh__gpu_memory *memory,
+				     const struct oh__gpu_device *device,
+				     const struct oh__gpu_facts *facts,
+				     size_t bytes, size_t pinned_bytes,
+				     int fds[2]);
+
+/* Maps a peer's GPU memory for this device. A refusal is an answer, and is
+ * given back as the driver's code. The descriptor stays the caller's. */
+CUresult oh__gpu_memory_import(struct oh__gpu_memory *memory,
+			       const struct oh__gpu_device *device, int peer,
+			       int fd);
+
+/* Maps and registers a rank's host memory; of this rank's own the pages are
+ * placed and emptied. */
+enum oh_status oh__gpu_memory_pin(struct oh__gpu_memory *memory,
+				  const struct oh__gpu_device *device, int peer,
+				  int fd, const struct oh__gpu_facts *facts);
+
+/* Works in every state, also when the driver does not any more. */
+void oh__gpu_memory_destroy(struct oh__gpu_memory *memory,
+			    const struct oh__gpu_device *device);
+
+#endif

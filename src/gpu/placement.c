@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "gpu/placement.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "kernels/arguments.h"
+
+bool oh__gpu_passes(const struct oh__gpu_row *rows, int from, int to)
+{
+	uint32_t tried = rows[from].way[to].tried;
+
+	return tried == OH__GPU_SELF ||
+	       (tried == OH__GPU_MAPPED && !rows[to].way[from].wrong_stored &&
+		rows[to].way[from].tried != OH__GPU_FORBIDDEN);
+}
+
+void oh__gpu_say_way(const struct oh__gpu_row *rows, int from, int to,
+		     char *text, size_t room)
+{
+	const struct oh__gpu_way *way = &rows[from].way[to];
+	uint32_t wrong = rows[to].way[from].wrong_stored;
+
+	if (rows[to].way[from].tried == OH__GPU_FORBIDDEN)
+		way = &rows[to].way[from];
+	switch (way->tried) {
+	case OH__GPU_SELF:
+		snprintf(text, room, "the rank's own memory");
+		return;
+	case OH__GPU_FORBIDDEN:
+		snprintf(text, room,
+			 "ONEHOP_FORBID_PEER forbids it; unset it to try");
+		return;
+	case OH__GPU_NOT_EXPORTED:
+		snprintf(text, room,
+			 "the driver of rank %d hands out no memory of its GPU "
+			 "as a descriptor",
+			 to);
+		return;
+	case OH__GPU_NOT_MAPPED:
+		snprintf(text, room,
+			 "rank %d's driver refused to map rank %d's memory "
+			 "(CUDA error %d): see peer access in `nvidia-smi topo "
+			 "-p2p rw`",
+			 from, to, way->code);
+		return;
+	case OH__GPU_MAPPED:
+		break;
+	default:
+		snprintf(text, room, "not tried");
+		return;
+	}
+	if (wrong)
+		snprintf(text, room,
+			 "of %d words that rank %d stored, rank %d read %u "
+			 "wrong, though the driver mapped the memory: an IOMMU "
+			 "or ACS in between (see `onehop doctor`)",
+			 OH__CHECK_WORDS, from, to, wrong);
+	else
+		snprintf(text, room,
+			 "stores were tried when the communicator was made, "
+			 "and arrived");
+}
+
+/* A rank at text, which it moves on; -1 if there is none. */
+static int take_rank(const char **text)
+{
+	char *end;
+	long rank;
+
+	if (!isdigit((unsigned char)**text))
+		return -1;
+	rank = strtol(*text, &end, 10);
+	*text = end;
+	return rank < OH_MAX_RANKS ? (int)rank : -1;
+}
+
+static bool take_pair(const char **text, uint32_t forbidden[OH_MAX_RANKS])
+{
+	int one = take_rank(text), other;
+
+	if (one < 0 || *(*text)++ != '-')
+		return false;
+	other = take_rank(text);
+	if (other < 0)
+		return false;
+	forbidden[one] |= 1u << other;
+	forbidden[other] |= 1u << one;
+	return true;
+}
+
+enum oh_status oh__gpu_read_forbidden(const char *text,
+				      uint32_t forbidden[OH_MAX_RANKS])
+{
+	const char *at = text;
+	bool good;
+
+	memset(forbidden, 0, OH_MAX_RANKS * sizeof(*forbidden));
+	if (!text)
+		return OH_OK;
+	if (!strcmp(text, "all")) {
+		for (int i = 0; i < OH_MAX_RANKS; i++)
+			forbidden[i] = UINT32_MAX;
+		return OH_OK;
+	}
+	do
+		good = take_pair(&at, forbidden);
+	while (good && *at++ == ',');
+	if (good && !at[-1])
+		return OH_OK;
+	return OH__FAIL(OH_ERR_SETTING,
+			"ONEHOP_FORBID_PEER is '%.64s', it takes all, or pairs "
+			"of ranks such as 0-1,2-3",
+			text);
+}

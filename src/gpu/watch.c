@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+#include "gpu/watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/descriptor.h"
+#include "comm/liveness.h"
+#include "mailbox/wait.h"
+
+/* A warp that stores its epoch may undo what a release did, and a rank that
+ * fails later leaves new gaps: so often, then all is quiet. */
+#define RELEASES 50
+
+static uint64_t failure_of(const struct oh__gpu *gpu)
+{
+	return atomic_load_explicit(&gpu->mailbox->failure,
+				    memory_order_acquire);
+}
+
+static void fail(struct oh__gpu *gpu, enum oh_status status, int culprit,
+		 const char *why)
+{
+	oh__mailbox_fail(gpu->mailbox, status, culprit);
+	oh__log(OH_LOG_WARN, "rank %d: %s (rank %d); calls on GPU memory end",
+		gpu->rank, why, culprit);
+}
+
+/* Follows a rank that has failed. One that left is missed by a kernel first. */
+static void look_at_states(struct oh__gpu *gpu)
+{
+	const struct oh__mailbox *m = gpu->mailbox;
+
+	for (int i = 0; i < gpu->ranks; i++) {
+		/* pairs with set_state of mailbox/wait.c */
+		uint64_t state = atomic_load_explicit(&m->peer[i]->state.word,
+						      memory_order_acquire);
+		unsigned status = oh__state_status(state);
+		int culprit = oh__state_culprit(state);
+
+		if (i == gpu->rank || !state || status == OH__STATE_LEFT)
+			continue;
+		if (culprit < 0 || culprit >= gpu->ranks)
+			culprit = i;
+		/* a state that means nothing is a failure of that rank's */
+		if (!strcmp(oh_status_name((enum oh_status)status), "unknown"))
+			status = OH_ERR_PROTOCOL;
+		fail(gpu, (enum oh_status)status, culprit,
+		     "a rank reports a failure");
+		return;
+	}
+}
+
+static void look_at_lives(struct oh__gpu *gpu)
+{
+	uint32_t lost = oh__life_lost(gpu->mailbox->life, gpu->ranks) &
+			~oh__ranks_left(gpu->mailbox);
+
+	if (lost)
+		fail(gpu, OH_ERR_PEER_LOST, __builtin_ctz(lost),
+		     "the process of a rank has ended");
+}
+
+/* A missing result blames its rank only if, a look later, no kernel has named
+ * another one. */
+static void look_at_kernels(struct oh__gpu *gpu)
+{
+	volatile struct oh__kernel_watch *watch = &gpu->host->watch;
+	uint32_t late = watch->late;
+	int culprit;
+	bool left;
+
+	if (!late && watch->late_result && gpu->result_missed)
+		late = watch->late_result;
+	gpu->result_missed = watch->late_result != 0;
+	culprit = (int)late - 1;
+	if (!late || culprit >= gpu->ranks)
+		return;
+	left = oh__ranks_left(gpu->mailbox) >> culprit & 1;
+	fail(gpu, left ? OH_ERR_PEER_LOST : OH_ERR_TIMEOUT, culprit,
+	     left ? "a kernel waits for a rank that has destroyed its "
+		    "communicator"
+		  : "a kernel has waited for a rank until the deadline");
+}
+
+/* Ranks from which nothing more is waited for: the dead, those that failed, and
+ * all once this rank's own user has ended the call. */
+static uint32_t gone(const struct oh__gpu *gpu)
+{
+	const struct oh__mailbox *m = gpu->mailbox;
+	uint64_t failure = failure_of(gpu);
+	uint32_t ranks = oh__life_lost(m->life, gpu->ranks);
+	int culprit = oh__state_culprit(failure);
+
+	if (oh__state_status(failure) == OH_ERR_ABORTED)
+		return UINT32_MAX;
+	if (culprit >= 0 && culprit < gpu->ranks)
+		ranks |= 1u << culprit;
+	for (int i = 0; i < gpu->ranks; i++)
+		if (atomic_load_explicit(&m->peer[i]->state.word,
+					 memory_order_acquire))
+			ranks |= 1u << i;
+	return ranks;
+}
+
+static void release(const struct oh__gpu *gpu, CUdeviceptr slot, uint64_t bytes,
+		    bool flagged)
+{
+	const struct oh__gpu_device *device = &gpu->device;
+	struct oh__release_arguments arguments = {
+		.epoch = (uint32_t *)gpu->epochs,
+		.epochs = gpu->layout.epochs,
+		.slot = (uint32_t *)slot,
+		.words = bytes / sizeof(uint32_t),
+		.flagged = flagged,
+	};
+	void *parameters[] = {&arguments};
+	CUlaunchConfig config = {
+		.gridDimX = 32,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = OH__RELEASE_THREADS,
+		.blockDimY = 1,
+		.blockDimZ = 1,
+		.hStream = device->stream,
+	};
+
+	device->cuda->cuLaunchKernelEx(&config, device->release, parameters,
+				       NULL);
+}
+
+/* In host memory, whose words the processor may as well write. */
+static void release_host(void *slot, uint64_t bytes, bool flagged)
+{
+	uint32_t *word = slot;
+
+	for (uint64_t i = 0; i < bytes / sizeof(*word); i++) {
+		uint32_t empty = OH__WORD_EMPTY;
+
+		if (!flagged)
+			__atomic_compare_exchange_n(
+				word + i, &empty, OH__WORD_NAN, false,
+				__ATOMIC_RELAXED, __ATOMIC_RELAXED);
+		else if (i % 2) /* data, flag, data, flag */
+			__atomic_store_n(word + i, OH__FLAG_RELEASED,
+					 __ATOMIC_RELAXED);
+	}
+}
+
+static void release_rank(const struct oh__gpu *gpu, int rank)
+{
+	const struct oh__gpu_memory *m = &gpu->memory;
+
+	for (int c = 0; c < gpu->layout.classes; c++) {
+		const struct oh__gpu_class *class = &gpu->layout.class[c];
+		bool flagged = class->algorithm == OH__GPU_FLAGGED;
+		uint64_t slot = oh__gpu_slot(class, rank);
+
+		if (oh__gpu_passes(gpu->rows, rank, gpu->rank))
+			release(gpu, m->vram[gpu->rank] + slot,
+				class->slot_bytes, flagged);
+		else
+			release_host((char *)m->host[gpu->rank] + slot,
+				     class->slot_bytes, flagged);
+	}
+}
+
+static void end_waits(const struct oh__gpu *gpu)
+{
+	uint32_t ranks = gone(gpu);
+
+	if (gpu->device.cuda->cuStreamQuery(gpu->device.stream) ==
+	    CUDA_ERROR_NOT_READY)
+		return; /* the last ones are still at work */
+	release(gpu, 0, 0, false);
+	for (int i = 0; i < gpu->ranks; i++)
+		if (ranks >> i & 1)
+			release_rank(gpu, i);
+}
+
+static void look(struct oh__gpu *gpu, int *releases)
+{
+	if (!failure_of(gpu))
+		look_at_lives(gpu);
+	if (!failure_of(gpu))
+		look_at_states(gpu);
+	if (!failure_of(gpu))
+		look_at_kernels(gpu);
+	if (failure_of(gpu) && *releases < RELEASES) {
+		end_waits(gpu);
+		++*releases;
+	}
+}
+
+/* The descriptors to wait for; a dead rank's would wake it again and again. */
+static int fill_polls(const struct oh__gpu *gpu, struct pollfd *polls)
+{
+	uint32_t left = oh__ranks_left(gpu->mailbox);
+	int count = 0;
+
+	polls[count++] = (struct pollfd){.fd = gpu->wake, .events = POLLIN};
+	for (int i = 0; i < gpu->ranks && !failure_of(gpu); i++)
+		if (!(left >> i & 1))
+			polls[count++] = (struct pollfd){
+				.fd = gpu->mailbox->life[i], .events = POLLIN};
+	return count;
+}
+
+static void *watch(void *context)
+{
+	struct pollfd polls[1 + OH_MAX_RANKS];
+	struct oh__gpu *gpu = context;
+	CUstreamCaptureMode mode;
+	int releases = 0;
+
+	if (oh__gpu_enter(&gpu->device, &mode))
+		return NULL;
+	for (;;) {
+		int ms = releases == RELEASES ? -1 : OH__GPU_WATCH_MS;
+
+		poll(polls, (nfds_t)fill_polls(gpu, polls), ms);
+		if (polls[0].revents & POLLIN)
+			break;
+		look(gpu, &releases);
+	}
+	oh__gpu_leave(&gpu->device, &mode);
+	return NULL;
+}
+
+enum oh_status oh__gpu_watch_start(struct oh__gpu *gpu)
+{
+	sigset_t all, before;
+	int code;
+
+	gpu->wake = oh__fd_raise(eventfd(0, EFD_CLOEXEC));
+	if (gpu->wake < 0)
+		return OH__FAIL_CALL(OH_ERR_SYSTEM, "eventfd", errno,
+				     "no descriptor to end the watching "
+				     "thread by");
+	/* the program's signals are the program's */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	code = pthread_create(&gpu->watcher, NULL, watch, gpu);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (code)
+		return OH__FAIL_CALL(OH_ERR_SYSTEM, "pthread_create", code,
+				     "no thread to watch the ranks");
+	gpu->watching = true;
+	return OH_OK;
+}
+
+void oh__gpu_watch_end(struct oh__gpu *gpu)
+{
+	uint64_t one = 1;
+
+	if (gpu->watching) {
+		while (write(gpu->wake, &one, sizeof(one)) < 0 &&
+		       errno == EINTR)
+			;
+		pthread_join(gpu->watcher, NULL);
+	}
+	gpu->watching = false;
+	oh__fd_close(&gpu->wake);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does what one GPU stores arrive in another's memory, and does what it loads
+ * from there come back right? Each rank writes a pattern through its mapping of
+ * every peer's check area, and one into its own; when all have, each looks at
+ * what the peers wrote, and at the peers' own through the mapping. A block a
+ * rank, no waiting in the kernel: the host has the deadline.
+ */
+#ifndef OH_KERNELS_CHECK_CUH
+#define OH_KERNELS_CHECK_CUH
+
+#include "wait.cuh"
+
+/* Different for every writer, reader, word and run. */
+static __device__ __forceinline__ uint32_t pattern(uint32_t nonce, uint32_t from,
+						   uint32_t to, uint32_t word)
+{
+	return (nonce ^ (from * 131 + to) * 0x9e3779b9u) + word * 0x85ebca6bu;
+}
+
+static __device__ __forceinline__ void fill_area(volatile uint32_t *at,
+					    uint32_t nonce, uint32_t from,
+					    uint32_t to)
+{
+	for (uint32_t i = threadIdx.x; i < OH__CHECK_WORDS; i += blockDim.x)
+		at[i] = pattern(nonce, from, to, i);
+}
+
+/* How many words are wrong, the same for all threads of the block. */
+static __device__ __forceinline__ uint32_t
+count_wrong(volatile const uint32_t *at, uint32_t nonce, uint32_t from,
+	    uint32_t to)
+{
+	uint32_t wrong = 0;
+
+	for (uint32_t i = 0; i < OH__CHECK_WORDS; i += blockDim.x)
+		wrong += __syncthreads_count(
+			at[i + threadIdx.x] !=
+			pattern(nonce, from, to, i + threadIdx.x));
+	return wrong;
+}
+
+static __device__ __forceinline__ uint32_t *place(void *area, uint32_t index)
+{
+	return (uint32_t *)area + index * OH__CHECK_WORDS;
+}
+
+static __device__ __forceinline__ void
+check_write(const struct oh__check_arguments &c)
+{
+	uint32_t k = blockIdx.x;
+
+	if (c.peer[k])
+		fill_area(place(c.peer[k], c.rank), c.nonce, c.rank, k);
+	if (k == c.rank)
+		fill_area(place(c.own, OH__KERNEL_RANKS), c.nonce, k, k);
+}
+
+static __device__ __forceinline__ uint64_t now_ns(void)
+{
+	uint64_t ns;
+
+	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+	return ns;
+}
+
+/* What a look at a mailbox costs: deadlines are counted in looks. */
+static __device__ __forceinline__ void
+time_looks(const struct oh__check_arguments &c)
+{
+	const uint4 *at = (const uint4 *)c.own;
+	uint64_t start = now_ns();
+	uint32_t seen = 0;
+
+	/* each waits for the one before, as in a wait */
+	for (int i = 0; i < OH__CHECK_LOOKS; i++)
+		seen |= load(at + (seen >> 31 & 1)).x & 0x80000000u;
+	*c.look_ns = (uint32_t)(now_ns() - start) | (seen & 1);
+}
+
+static __device__ __forceinline__ void
+check_read(const struct oh__check_arguments &c)
+{
+	uint32_t k = blockIdx.x, stored, loaded;
+
+	if (k == c.rank && !threadIdx.x)
+		time_looks(c);
+	if (!c.peer[k])
+		return;
+	stored = count_wrong(place(c.own, k), c.nonce, k, c.rank);
+	loaded = count_wrong(place(c.peer[k], OH__KERNEL_RANKS), c.nonce, k, k);
+	if (threadIdx.x)
+		return;
+	c.result[k].wrong_stored = stored;
+	c.result[k].wrong_loaded = loaded;
+	c.result[k].nonce = c.nonce;
+}
+
+#endif

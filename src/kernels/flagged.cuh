@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One-shot all-reduce whose data carries flags: eight bytes travel as a word of
+ * 16, data, flag, data, flag. Twice the bytes, but nothing has to be made empty
+ * again, so kernels may follow one another closely where mailboxes lie in host
+ * memory, whose stores only a kernel's end would put in order. A word may arrive
+ * in two pieces, so both flags are looked at. A thread has one word at a time: the
+ * words of a warp lie side by side, or each would be a transfer of its own.
+ *
+ * A flag of a half that no call has written for 2^31 calls would match again. So
+ * each call's sender blanks one word of its slots, another one each time, so that
+ * none is older than the half is long. The sender does it, because only its own
+ * stores to a place keep their order.
+ */
+#ifndef OH_KERNELS_FLAGGED_CUH
+#define OH_KERNELS_FLAGGED_CUH
+
+#include "all_reduce.cuh"
+
+template <int RANKS, bool FAST>
+static __device__ __forceinline__ bool
+is_other(int k, const struct oh__kernel_arguments &c)
+{
+	return is_rank<FAST>(k, c) && k != (int)c.rank;
+}
+
+static __device__ __forceinline__ bool has_come(uint4 v, uint32_t flag)
+{
+	return (v.y == flag && v.w == flag) ||
+	       (v.y == OH__FLAG_RELEASED && v.w == OH__FLAG_RELEASED);
+}
+
+/* The own word is there already. */
+template <int RANKS, bool FAST>
+static __device__ __forceinline__ bool
+await_flagged(const struct oh__kernel_arguments &c, uint32_t at, uint32_t flag,
+	      uint4 *v, uint32_t &looks)
+{
+	bool missing;
+
+	do {
+		missing = false;
+#pragma unroll
+		for (int k = 0; k < RANKS; k++)
+			if (is_other<RANKS, FAST>(k, c))
+				v[k] = load(slot_of(c, k) + at);
+#pragma unroll
+		for (int k = 0; k < RANKS; k++)
+			if (is_other<RANKS, FAST>(k, c))
+				missing |= !has_come(v[k], flag);
+		if (missing && !may_look_on(c, looks)) {
+#pragma unroll
+			for (int k = 0; k < RANKS; k++)
+				if (is_other<RANKS, FAST>(k, c) &&
+				    !has_come(v[k], flag))
+					tell_late(c, k);
+			return false;
+		}
+	} while (missing);
+	dawdle();
+	return true;
+}
+
+template <int RANKS, bool FAST>
+static __device__ __forceinline__ void
+push_flagged(const struct oh__kernel_arguments &c, uint32_t at, uint4 v)
+{
+#pragma unroll
+	for (int k = 0; k < RANKS; k++)
+		if (is_other<RANKS, FAST>(k, c))
+			store((uint4 *)c.out[k] + at, v);
+}
+
+/* One word of the half, another one in its next call, if this call does not use
+ * it. */
+template <int RANKS, bool FAST>
+static __device__ __forceinline__ void
+blank_one(const struct oh__kernel_arguments &c, uint32_t half, uint32_t call)
+{
+	uint32_t word = call / 2 % c.half;
+
+#ifdef OH_FAULT_NO_BLANK
+	return; /* for the test that must notice it */
+#endif
+	if (word >= 2 * c.packs)
+		push_flagged<RANKS, FAST>(c, half + word,
+					  make_uint4(0, 0, 0, 0));
+}
+
+template <class T, int RANKS, bool FAST>
+static __device__ __forceinline__ uint2
+combine_flagged(const uint4 *v, const struct oh__kernel_arguments &c)
+{
+	uint4 data[RANKS], sum;
+
+#pragma unroll
+	for (int k = 0; k < RANKS; k++)
+		data[k] = make_uint4(v[k].x, v[k].z, 0, 0);
+	sum = combine<T, RANKS, FAST>(data, c);
+	return make_uint2(sum.x, sum.y);
+}
+
+template <class T, int RANKS, bool FAST>
+static __device__ __forceinline__ void
+flagged(const struct oh__kernel_arguments &c)
+{
+	const uint32_t threads = gridDim.x * blockDim.x, words = 2 * c.packs;
+	const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x;
+	uint2 own = make_uint2(0, 0);
+	uint32_t looks, call, flag, half;
+	uint4 v[RANKS];
+
+	begin_kernel();
+	if (first < words)
+		own = vector<FAST>::take_half(c, first);
+	call = begin_call(c, first, looks);
+	flag = call | OH__FLAG_BIT;
+	half = half_of(c, call);
+	for (uint32_t i = first; i < words; i += threads) {
+		if (i != first)
+			own = vector<FAST>::take_half(c, i);
+#pragma unroll
+		for (int k = 0; k < RANKS; k++)
+			v[k] = make_uint4(own.x, flag, own.y, flag);
+		push_flagged<RANKS, FAST>(c, half + i, v[0]);
+		if (c.pause)
+			pause(c);
+		if (!await_flagged<RANKS, FAST>(c, half + i, flag, v, looks))
+			return;
+		vector<FAST>::put_half(c, i,
+				       combine_flagged<T, RANKS, FAST>(v, c));
+	}
+	if (!first && words)
+		blank_one<RANKS, FAST>(c, half, call);
+}
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+#include "gpu_ranks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/reduce.h"
+#include "kernels/image.h"
+
+#ifdef OH_TESTS_FAKE
+#include "fakekernels.h"
+
+/* Four GPUs that reach each other, as new as those that a launch may overlap
+ * on. */
+static const char machine[] = "devices 4\npeer * * 1\n"
+			      "device * attribute 75 9\n"
+			      "device * attribute 76 0\n"
+			      "device * attribute 16 132\n"
+			      "device * attribute 102 1\n"
+			      "device * attribute 103 1\n";
+
+void gpu_ranks_start(char **argv)
+{
+	static char kernels[8192];
+
+	fakecuda_start(argv);
+	/* processes that are started later find it written */
+	if (!getenv("ONEHOP_TEST_SCRIPTED")) {
+		fakekernels_script(kernels, sizeof(kernels));
+		fakecuda_play(machine, kernels);
+		setenv("ONEHOP_TEST_SCRIPTED", "1", 1);
+	}
+	fakecuda_run(fakekernels_run);
+}
+
+int gpu_ranks_end(int code)
+{
+	fakenvml_end();
+	return code;
+}
+#else
+void gpu_ranks_start(char **argv)
+{
+	(void)argv;
+}
+
+int gpu_ranks_end(int code)
+{
+	return code;
+}
+#endif
+
+int gpu_ranks_devices(void)
+{
+	const struct oh__cuda *cuda;
+	int count = 0;
+
+	if (oh__cuda_load(&cuda) || OH__CUDA(cuda->cuDeviceGetCount(&count)))
+		return 0;
+	return count;
+}
+
+const char *gpu_ranks_absent(void)
+{
+	if (!oh__kernels_image_bytes)
+		return "built without nvcc";
+	return gpu_ranks_devices() ? NULL : "there is no GPU";
+}
+
+static bool open_device(struct gpu_rank *g)
+{
+	return GPU_FINE(g, cuDeviceGet(&g->device, g->ordinal)) &&
+	       GPU_FINE(g, cuDevicePrimaryCtxRetain(&g->context, g->device)) &&
+	       GPU_FINE(g, cuCtxSetCurrent(g->context)) &&
+	       GPU_FINE(g, cuStreamCreateWithPriority(
+				   &g->stream[0], CU_STREAM_NON_BLOCKING, 0)) &&
+	       GPU_FINE(g, cuStreamCreateWithPriority(
+				   &g->stream[1], CU_STREAM_NON_BLOCKING, 0)) &&
+	       GPU_FINE(g, cuMemAlloc_v2(&g->send, g->room)) &&
+	       GPU_FINE(g, cuMemAlloc_v2(&g->recv, g->room));
+}
+
+bool gpu_rank_begin(struct gpu_rank *g, struct ranks_self *self, size_t room)
+{
+	int devices = gpu_ranks_devices();
+
+	memset(g, 0, sizeof(*g));
+	g->self = self;
+	g->room = room;
+	g->data = malloc(room);
+	g->due = malloc(room);
+	g->got = malloc(room);
+	if (!ranks_check(self, devices && g->data && g->due && g->got,
+			 "%d devices", devices) ||
+	    !ranks_fine(self, oh__cuda_load(&g->cuda), "oh__cuda_load"))
+		return false;
+	g->ordinal = self->place % devices;
+	if (!open_device(g))
+		return false;
+	g->comm = ranks_comm(self, 0);
+	return g->comm != NULL;
+}
+
+void gpu_rank_end(struct gpu_rank *g)
+{
+	oh_comm_destroy(g->comm);
+	for (int i = 0; i < GPU_STREAMS; i++)
+		if (g->stream[i])
+			g->cuda->cuStreamDestroy_v2(g->stream[i]);
+	if (g->send)
+		g->cuda->cuMemFree_v2(g->send);
+	if (g->recv)
+		g->cuda->cuMemFree_v2(g->recv);
+	if (g->context) {
+		g->cuda->cuCtxSetCurrent(NULL);
+		g->cuda->cuDevicePrimaryCtxRelease_v2(g->device);
+	}
+	free(g->data);
+	free(g->due);
+	free(g->got);
+}
+
+size_t gpu_case_bytes(const struct gpu_case *test)
+{
+	return test->count * oh_dtype_bytes(test->dtype);
+}
+
+/* Bits of any kind: NaN, infinities, subnormals, what stands for nothing. */
+static void fill(unsigned char *data, size_t bytes, uint64_t seed)
+{
+	for (size_t i = 0; i < bytes; i += 8) {
+		uint64_t x = seed += 0x9e3779b97f4a7c15u;
+		size_t left = bytes - i;
+
+		x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+		x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+		x ^= x >> 31;
+		if (x % 13 == 0)
+			x = UINT64_MAX;
+		memcpy(data + i, &x, left < 8 ? left : 8);
+	}
+}
+
+static uint64_t seed_of(const struct gpu_case *test, int rank)
+{
+	return (test->seed * 31 + (uint64_t)rank) * 0x2545f4914f6cdd1du;
+}
+
+bool gpu_rank_put(struct gpu_rank *g, const struct gpu_case *test,
+		  CUstream stream)
+{
+	CUdeviceptr to = test->in_place ? g->recv + test->recv_at
+					: g->send + test->send_at;
+	size_t bytes = gpu_case_bytes(test);
+
+	fill(g->data, bytes, seed_of(test, g->self->rank));
+	return GPU_FINE(g, cuMemcpyHtoDAsync_v2(to, g->data, bytes, stream));
+}
+
+enum oh_status gpu_rank_call(struct gpu_rank *g, const struct gpu_case *test,
+			     CUstream stream)
+{
+	CUdeviceptr send = test->in_place ? g->recv + test->recv_at
+					  : g->send + test->send_at;
+
+	return oh_all_reduce(g->comm, (void *)send,
+			     (void *)(g->recv + test->recv_at), test->count,
+			     test->dtype, test->op, stream);
+}
+
+static bool expect(struct gpu_rank *g, const struct gpu_case *test)
+{
+	size_t bytes = gpu_case_bytes(test);
+	unsigned char *all = malloc(bytes * (size_t)g->self->ranks + 1);
+	struct oh__cpu_reduce_job job = {
+		.srcs = g->self->ranks,
+		.dsts = 1,
+		.nt_from = 1,
+		.count = test->count,
+	};
+
+	if (!all)
+		return false;
+	for (int i = 0; i < g->self->ranks; i++) {
+		job.src[i] = all + (size_t)i * bytes;
+		fill(all + (size_t)i * bytes, bytes, seed_of(test, i));
+	}
+	job.dst[0] = g->due;
+	oh__cpu_reducer_named("plain")->reduce[test->dtype][test->op](&job);
+	free(all);
+	return true;
+}
+
+bool gpu_rank_right(struct gpu_rank *g, const struct gpu_case *test,
+		    CUstream stream)
+{
+	size_t bytes = gpu_case_bytes(test);
+
+	/* not before: a copy that waits in the driver for this rank's kernel
+	 * may keep another rank of the process from starting its own */
+	return GPU_FINE(g, cuStreamSynchronize(stream)) &&
+	       GPU_FINE(g, cuMemcpyDtoHAsync_v2(g->got, g->recv + test->recv_at,
+						bytes, stream)) &&
+	       GPU_FINE(g, cuStreamSynchronize(stream)) && expect(g, test) &&
+	       ranks_check(g->self, !memcmp(g->got, g->due, bytes),
+			   "wrong bits: %zu %s %s at %zu and %zu", test->count,
+			   oh_dtype_name(test->dtype), oh_op_name(test->op),
+			   test->send_at, test->recv_at);
+}
+
+bool gpu_rank_try(struct gpu_rank *g, const struct gpu_case *test,
+		  CUstream stream)
+{
+	return gpu_rank_put(g, test, stream) &&
+	       ranks_fine(g->self, gpu_rank_call(g, test, stream),
+			  "oh_all_reduce") &&
+	       gpu_rank_right(g, test, stream);
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All-reduce on GPU memory through the public calls: the processor's bits at
+ * every size, alignment, type, placement and number of ranks; streams, graphs,
+ * rounds, epochs that wrap; and what is refused.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu_ranks.h"
+#include "kernels/arguments.h"
+
+#define ROOM ((size_t)4 << 20)
+
+static const enum oh_dtype dtypes[] = {OH_F32, OH_F16, OH_BF16};
+
+/* Every size class, at some alignments. */
+static void exact(struct ranks_self *self)
+{
+	static const size_t counts[] = {
+		1, 3, 8, 17, 128, 513, 4096, 4099, 16384, 40000, 65536, 200001};
+	static const size_t places[] = {0, 16, 4, 6, 7};
+	struct gpu_rank g;
+	int n = 0;
+
+	if (gpu_rank_begin(&g, self, ROOM))
+		for (size_t c = 0; c < sizeof(counts) / sizeof(*counts); c++)
+			for (int t = 0; t < 9; t++, n++) {
+				struct gpu_case test = {
+					.count = counts[c],
+					.dtype = dtypes[t % 3],
+					.op = n % 4 ? OH_SUM : OH_AVG,
+					/* each rank's own: one may run another
+					 * kernel than the next */
+					.send_at = places[(n + self->rank) % 5],
+					.recv_at =
+						places[t / 3 + self->rank % 2],
+					.in_place = n % 5 == 0,
+					.seed = self->seed + (uint64_t)n,
+				};
+
+				if (!gpu_rank_try(&g, &test, g.stream[0]))
+					break;
+			}
+	gpu_rank_end(&g);
+}
+
+/* Many calls in a row, now on one stream, now on the other, without a look at
+ * the results before the end. */
+static void streams(struct ranks_self *self)
+{
+	enum {
+		CALLS = 40,
+		BYTES = 32768
+	};
+	struct gpu_case tests[CALLS];
+	struct gpu_rank g;
+
+	if (!gpu_rank_begin(&g, self, ROOM))
+		goto out;
+	for (int n = 0; n < CALLS; n++) {
+		tests[n] = (struct gpu_case){
+			.count = 1 +
+				 (size_t)(self->seed * 7 + (uint64_t)n * 911) %
+					 (BYTES / 4),
+			.dtype = OH_F32,
+			.send_at = (size_t)n * BYTES,
+			.recv_at = (size_t)n * BYTES,
+			.seed = self->seed + (uint64_t)n,
+		};
+		if (!gpu_rank_put(&g, &tests[n], g.stream[n / 3 % 2]) ||
+		    /* the buffer on the host is used again */
+		    !GPU_FINE(&g, cuStreamSynchronize(g.stream[n / 3 % 2])))
+			goto out;
+	}
+	for (int n = 0; n < CALLS; n++)
+		if (!ranks_fine(
+			    self,
+			    gpu_rank_call(&g, &tests[n], g.stream[n / 3 % 2]),
+			    "oh_all_reduce"))
+			goto out;
+	for (int n = 0; n < CALLS; n++)
+		if (!gpu_rank_right(&g, &tests[n], g.stream[n / 3 % 2]))
+			break;
+out:
+	gpu_rank_end(&g);
+}
+
+/* Two calls on two streams of one capture, the second behind the first only by
+ * the library's own edge. */
+static bool capture(struct gpu_rank *g, const struct gpu_case *tests,
+		    CUgraph *graph)
+{
+	CUevent fork, join;
+
+	return GPU_FINE(g, cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING)) &&
+	       GPU_FINE(g, cuEventCreate(&join, CU_EVENT_DISABLE_TIMING)) &&
+	       GPU_FINE(g, cuStreamBeginCapture_v2(
+				   g->stream[0],
+				   CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)) &&
+	       GPU_FINE(g, cuEventRecord(fork, g->stream[0])) &&
+	       GPU_FINE(g, cuStreamWaitEvent(g->stream[1], fork, 0)) &&
+	       ranks_fine(g->self, gpu_rank_call(g, &tests[0], g->stream[0]),
+			  "captured") &&
+	       ranks_fine(g->self, gpu_rank_call(g, &tests[1], g->stream[1]),
+			  "captured on another stream") &&
+	       GPU_FINE(g, cuEventRecord(join, g->stream[1])) &&
+	       GPU_FINE(g, cuStreamWaitEvent(g->stream[0], join, 0)) &&
+	       GPU_FINE(g, cuStreamEndCapture(g->stream[0], graph)) &&
+	       GPU_FINE(g, cuEventDestroy_v2(fork)) &&
+	       GPU_FINE(g, cuEventDestroy_v2(join));
+}
+
+/* Replays with new data, eager calls between them. */
+static void graphs(struct ranks_self *self)
+{
+	struct gpu_case tests[3] = {
+		{.count = 5000, .dtype = OH_BF16},
+		{.count = 100,
+		 .dtype = OH_F32,
+		 .send_at = 65536,
+		 .recv_at = 65536},
+		{.count = 40000,
+		 .dtype = OH_F16,
+		 .send_at = 131072,
+		 .recv_at = 131072},
+	};
+	CUgraphExec executable;
+	CUgraph graph;
+	struct gpu_rank g;
+
+	if (!gpu_rank_begin(&g, self, ROOM) || !capture(&g, tests, &graph) ||
+	    !GPU_FINE(&g, cuGraphInstantiateWithFlags(&executable, graph, 0)))
+		goto out;
+	for (int n = 0; n < 20; n++) {
+		for (int i = 0; i < 3; i++) {
+			tests[i].seed = self->seed + (uint64_t)(n * 3 + i);
+			if (!gpu_rank_put(&g, &tests[i], g.stream[0]) ||
+			    !GPU_FINE(&g, cuStreamSynchronize(g.stream[0])))
+				goto out;
+		}
+		if (!GPU_FINE(&g, cuGraphLaunch(executable, g.stream[0])) ||
+		    !ranks_fine(self, gpu_rank_call(&g, &tests[2], g.stream[0]),
+				"eager"))
+			goto out;
+		for (int i = 0; i < 3; i++)
+			if (!gpu_rank_right(&g, &tests[i], g.stream[0]))
+				goto out;
+	}
+	g.cuda->cuGraphExecDestroy(executable);
+	g.cuda->cuGraphDestroy(graph);
+out:
+	gpu_rank_end(&g);
+}
+
+/* Longer than any mailbox, with an end that fills no pack. */
+static void rounds(struct ranks_self *self)
+{
+	struct gpu_case test = {.count = ((size_t)12 << 20) + 5,
+				.dtype = OH_BF16,
+				.seed = self->seed};
+	struct gpu_rank g;
+
+	if (gpu_rank_begin(&g, self, (size_t)28 << 20)) {
+		gpu_rank_try(&g, &test, g.stream[0]);
+		test.in_place = true;
+		test.op = OH_AVG;
+		gpu_rank_try(&g, &test, g.stream[1]);
+	}
+	gpu_rank_end(&g);
+}
+
+/* Host memory goes the host's way on the same communicator. */
+static void both(struct ranks_self *self)
+{
+	struct gpu_case test = {
+		.count = 1000, .dtype = OH_F32, .seed = self->seed};
+	struct gpu_rank g;
+	float one = 1;
+
+	if (gpu_rank_begin(&g, self, ROOM))
+		for (int n = 0; n < 5; n++) {
+			if (!gpu_rank_try(&g, &test, g.stream[0]) ||
+			    !ranks_fine(self,
+					oh_all_reduce(g.comm, &one, &one, 1,
+						      OH_F32, OH_MAX, NULL),
+					"on the host"))
+				break;
+			test.seed++;
+		}
+	gpu_rank_end(&g);
+}
+
+static void refuse(struct gpu_rank *g, const char *what, enum oh_status due,
+		   const void *send, void *recv, enum oh_dtype dtype,
+		   enum oh_op op)
+{
+	enum oh_status status =
+		oh_all_reduce(g->comm, send, recv, 16, dtype, op, g->stream[0]);
+
+	ranks_check(g->self, status == due, "%s: %s, not %s (%s)", what,
+		    oh_status_name(status), oh_status_name(due),
+		    oh_last_error()->message);
+}
+
+static void refused(struct ranks_self *self)
+{
+	struct gpu_case test = {
+		.count = 64, .dtype = OH_F32, .seed = self->seed};
+	struct gpu_rank g;
+	float host[16] = {0};
+
+	if (!gpu_rank_begin(&g, self, ROOM))
+		goto out;
+	refuse(&g, "host to GPU", OH_ERR_INVALID, host, (void *)g.recv, OH_F32,
+	       OH_SUM);
+	refuse(&g, "GPU to host", OH_ERR_INVALID, (void *)g.send, host, OH_F32,
+	       OH_SUM);
+	refuse(&g, "host with a stream", OH_ERR_INVALID, host, host, OH_F32,
+	       OH_SUM);
+	refuse(&g, "a type to come", OH_ERR_UNSUPPORTED, (void *)g.send,
+	       (void *)g.recv, OH_I32, OH_SUM);
+	refuse(&g, "an operation to come", OH_ERR_UNSUPPORTED, (void *)g.send,
+	       (void *)g.recv, OH_F32, OH_MAX);
+	/* none of them has spoiled anything */
+	gpu_rank_try(&g, &test, g.stream[0]);
+out:
+	gpu_rank_end(&g);
+}
+
+/* Memory of a GPU that the communicator was not made for. */
+static void other_gpu(struct ranks_self *self)
+{
+	struct gpu_rank g;
+	CUdeviceptr memory = 0;
+	CUcontext context;
+	CUdevice device;
+
+	if (gpu_rank_begin(&g, self, ROOM) &&
+	    GPU_FINE(&g, cuDeviceGet(&device,
+				     (g.ordinal + 1) % gpu_ranks_devices())) &&
+	    GPU_FINE(&g, cuDevicePrimaryCtxRetain(&context, device)) &&
+	    GPU_FINE(&g, cuCtxSetCurrent(context)) &&
+	    GPU_FINE(&g, cuMemAlloc_v2(&memory, 4096))) {
+		refuse(&g, "another GPU's", OH_ERR_INVALID, (void *)memory,
+		       (void *)memory, OH_F32, OH_SUM);
+		g.cuda->cuMemFree_v2(memory);
+		g.cuda->cuDevicePrimaryCtxRelease_v2(device);
+		g.cuda->cuCtxSetCurrent(g.context);
+	}
+	gpu_rank_end(&g);
+}
+
+/* One rank has no context when it makes its communicator. */
+static void one_without(struct ranks_self *self)
+{
+	struct gpu_rank g;
+	struct oh_comm *other;
+
+	if (!gpu_rank_begin(&g, self, ROOM))
+		goto out;
+	if (self->rank == 1)
+		g.cuda->cuCtxSetCurrent(NULL);
+	other = ranks_comm(self, 1);
+	g.cuda->cuCtxSetCurrent(g.context);
+	if (other) {
+		enum oh_status status =
+			oh_all_reduce(other, (void *)g.send, (void *)g.recv, 16,
+				      OH_F32, OH_SUM, g.stream[0]);
+
+		ranks_check(self,
+			    (status == OH_ERR_UNSUPPORTED) &&
+				    strstr(oh_last_error()->message, "rank 1"),
+			    "%s: %s", oh_status_name(status),
+			    oh_last_error()->message);
+	}
+	oh_comm_destroy(other);
+out:
+	gpu_rank_end(&g);
+}
+
+static const struct ranks_case cases[] = {
+	{"exact", exact},
+	{"streams", streams},
+	{"graphs", graphs},
+	{"rounds", rounds},
+	{"both", both},
+	{"refused", refused},
+	{"other_gpu", other_gpu},
+	{"one_without", one_without},
+	{NULL, NULL},
+};
+
+static void run(const char *name, int ranks, bool processes, const char *text)
+{
+	struct ranks_options options = {.ranks = ranks, .text = text};
+	char line[128];
+
+	snprintf(line, sizeof(line), "%s, %d %s%s%s", name, ranks,
+		 processes ? "processes" : "threads", text ? ", " : "",
+		 text ? text : "");
+	options.text = line;
+	for (const struct ranks_case *c = cases; c->name; c++)
+		if (!strcmp(c->name, name)) {
+			if (processes)
+				ranks_processes(c, &options);
+			else
+				ranks_threads(c, &options);
+		}
+}
+
+/* Every placement that some pairs of four can have. */
+static void test_placements(void)
+{
+	static const char *const forbidden[] = {"all", "0-1", "0-1,2-3",
+						"0-1,0-2,0-3"};
+
+	for (size_t i = 0; i < sizeof(forbidden) / sizeof(*forbidden); i++) {
+		setenv("ONEHOP_FORBID_PEER", forbidden[i], 1);
+		run("exact", 4, false, forbidden[i]);
+		run("graphs", 3, false, forbidden[i]);
+		run("exact", 2, true, forbidden[i]);
+	}
+	run("rounds", 2, false, forbidden[0]);
+	run("streams", 4, false, forbidden[0]);
+	unsetenv("ONEHOP_FORBID_PEER");
+}
+
+int main(int argc, char **argv)
+{
+	static const int numbers[] = {2, 3, 4, 5, 8, 16};
+	const char *absent;
+
+	gpu_ranks_start(argv);
+	ranks_main(argc, argv, cases);
+	absent = gpu_ranks_absent();
+	if (absent)
+		tap_skip_all(absent);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		run("exact", numbers[i], false, NULL);
+	run("exact", 2, true, NULL);
+	run("exact", 4, true, NULL);
+	run("streams", 2, false, NULL);
+	run("streams", 4, true, NULL);
+	run("graphs", 2, false, NULL);
+	run("graphs", 4, true, NULL);
+	run("rounds", 2, false, NULL);
+	run("rounds", 3, true, NULL);
+	run("both", 3, false, NULL);
+	run("refused", 2, false, NULL);
+	run("one_without", 2, false, NULL);
+	if (gpu_ranks_devices() > 1)
+		run("other_gpu", 2, false, NULL);
+	test_placements();
+	setenv("ONEHOP_FIRST_CALL", "2147483640", 1);
+	run("streams", 2, false, "epochs that wrap");
+	unsetenv("ONEHOP_FIRST_CALL");
+	return gpu_ranks_end(tap_done());
+}

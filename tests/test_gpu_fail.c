@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ranks on GPU memory that die, stop, skip a call, leave or are aborted: the
+ * others' kernels end, every later call says why, the GPU can be used at once
+ * and the next communicator works.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gpu_ranks.h"
+
+#define ROOM ((size_t)4 << 20)
+#define CULPRIT 1
+
+static double now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void nap_ms(long ms)
+{
+	struct timespec nap = {ms / 1000, ms % 1000 * 1000000};
+
+	nanosleep(&nap, NULL);
+}
+
+/* A size of each kind of kernel. */
+static struct gpu_case case_of(struct ranks_self *self, int n)
+{
+	static const size_t counts[] = {16, 3000, 20000, 400000};
+
+	return (struct gpu_case){.count = counts[n % 4],
+				 .dtype = OH_BF16,
+				 .seed = self->seed + (uint64_t)n};
+}
+
+static bool begin(struct gpu_rank *g, struct ranks_self *self)
+{
+	if (!gpu_rank_begin(g, self, ROOM))
+		return false;
+	for (int n = 0; n < 8; n++) {
+		struct gpu_case test = case_of(self, n);
+
+		if (!gpu_rank_try(g, &test, g->stream[0]))
+			return false;
+	}
+	return true;
+}
+
+/* The kernel that waits ends in time; then calls fail, and say for whom. */
+static void expect(struct gpu_rank *g, enum oh_status due, int culprit,
+		   double within_s)
+{
+	struct oh_health health = {.size = sizeof(health)};
+	struct gpu_case test = case_of(g->self, atoi(g->self->argument));
+	double start = now_s();
+	enum oh_status status = OH_OK;
+
+	while (!status && now_s() < start + within_s) {
+		status = gpu_rank_call(g, &test, g->stream[0]);
+		if (!GPU_FINE(g, cuStreamSynchronize(g->stream[0])))
+			return;
+		nap_ms(1);
+	}
+	ranks_check(g->self, status == due, "%s after %.2f s, not %s: %s",
+		    oh_status_name(status), now_s() - start,
+		    oh_status_name(due), oh_last_error()->message);
+	ranks_check(g->self,
+		    !oh_comm_health(g->comm, &health) && health.status == due &&
+			    health.culprit == culprit,
+		    "health says %s by rank %d", oh_status_name(health.status),
+		    health.culprit);
+}
+
+/* What is left of the ranks makes a communicator, which works. */
+static void try_again(struct gpu_rank *g)
+{
+	struct ranks_self smaller = *g->self, *whole = g->self;
+	struct gpu_case test = case_of(whole, 1);
+
+	smaller.ranks--;
+	smaller.rank -= smaller.rank > CULPRIT;
+	oh_comm_destroy(g->comm);
+	g->comm = ranks_comm(&smaller, 1);
+	g->self = &smaller;
+	if (g->comm && smaller.ranks > 1)
+		gpu_rank_try(g, &test, g->stream[1]);
+	g->self = whole;
+}
+
+static void killed(struct ranks_self *self)
+{
+	struct gpu_rank g;
+
+	if (begin(&g, self)) {
+		if (self->rank == CULPRIT)
+			raise(SIGKILL);
+		expect(&g, OH_ERR_PEER_LOST, CULPRIT, 5);
+		try_again(&g);
+	}
+	gpu_rank_end(&g);
+}
+
+/* Killed while its own kernel waits: it is late, and the last of them. */
+static void killed_waiting(struct ranks_self *self)
+{
+	struct gpu_case test = case_of(self, atoi(self->argument));
+	struct gpu_rank g;
+
+	if (begin(&g, self)) {
+		if (self->rank == CULPRIT) {
+			/* the fake's launch waits: the alarm ends both */
+			alarm(1);
+			gpu_rank_call(&g, &test, g.stream[0]);
+			pause();
+		}
+		nap_ms(1500);
+		expect(&g, OH_ERR_PEER_LOST, CULPRIT, 5);
+		try_again(&g);
+	}
+	gpu_rank_end(&g);
+}
+
+static void with_deadline(struct ranks_self *self, struct gpu_rank *g)
+{
+	struct oh_comm_options options = {
+		.size = sizeof(options),
+		.id = &self->ids[2],
+		.rank = self->rank,
+		.ranks = self->ranks,
+		.call_timeout_ms = 300,
+	};
+
+	oh_comm_destroy(g->comm);
+	g->comm = NULL;
+	ranks_fine(self, oh_comm_create(&options, &g->comm), "oh_comm_create");
+}
+
+static void skipped(struct ranks_self *self)
+{
+	struct gpu_rank g;
+
+	if (begin(&g, self)) {
+		with_deadline(self, &g);
+		if (self->rank == CULPRIT)
+			nap_ms(2500);
+		else
+			expect(&g, OH_ERR_TIMEOUT, CULPRIT, 5);
+	}
+	gpu_rank_end(&g);
+}
+
+static void left(struct ranks_self *self)
+{
+	struct gpu_rank g;
+
+	if (begin(&g, self)) {
+		with_deadline(self, &g);
+		if (self->rank == CULPRIT) {
+			oh_comm_destroy(g.comm);
+			g.comm = NULL;
+		} else {
+			/* when it is missed, at the deadline of a kernel */
+			nap_ms(100);
+			expect(&g, OH_ERR_PEER_LOST, CULPRIT, 5);
+		}
+	}
+	gpu_rank_end(&g);
+}
+
+static void *abort_soon(void *comm)
+{
+	nap_ms(200);
+	oh_comm_abort(comm);
+	return NULL;
+}
+
+static void aborted(struct ranks_self *self)
+{
+	struct gpu_rank g;
+	pthread_t thread;
+
+	if (begin(&g, self)) {
+		if (self->rank == 0 &&
+		    ranks_check(
+			    self,
+			    !pthread_create(&thread, NULL, abort_soon, g.comm),
+			    "no thread")) {
+			expect(&g, OH_ERR_ABORTED, 0, 5);
+			pthread_join(thread, NULL);
+		} else if (self->rank != CULPRIT) {
+			expect(&g, OH_ERR_ABORTED, 0, 5);
+		} else {
+			nap_ms(1000);
+		}
+	}
+	gpu_rank_end(&g);
+}
+
+static const struct ranks_case cases[] = {
+	{"killed", killed},   {"killed_waiting", killed_waiting},
+	{"skipped", skipped}, {"left", left},
+	{"aborted", aborted}, {NULL, NULL},
+};
+
+static void run(const char *name, int ranks, const char *size, const char *text)
+{
+	bool dies = !strncmp(name, "killed", 6);
+	struct ranks_options options = {
+		.ranks = ranks,
+		.argument = size,
+		.dies = dies ? 1u << CULPRIT : 0,
+	};
+	char line[128];
+
+	snprintf(line, sizeof(line), "%s, %d ranks, kernel %s%s%s", name, ranks,
+		 size, *text ? ", forbidden: " : "", text);
+	options.text = line;
+	for (const struct ranks_case *c = cases; c->name; c++)
+		if (!strcmp(c->name, name))
+			ranks_processes(c, &options);
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const sizes[] = {"0", "1", "2", "3"};
+	static const char *const forbidden[] = {"", "all", "0-1"};
+	const char *absent;
+	int times;
+
+	gpu_ranks_start(argv);
+	ranks_main(argc, argv, cases);
+	absent = gpu_ranks_absent();
+	if (absent)
+		tap_skip_all(absent);
+	times = getenv("ONEHOP_TEST_QUICK") ? 1 : 2;
+	/* the failures are what is wanted */
+	setenv("ONEHOP_LOG", "off", 1);
+	for (int i = 0; i < 3; i++) {
+		setenv("ONEHOP_FORBID_PEER", forbidden[i], 1);
+		for (int n = 0; n < 4 * times; n++)
+			run("killed", 2 + n % 3, sizes[n % 4], forbidden[i]);
+		run("killed_waiting", 3, sizes[i], forbidden[i]);
+		run("skipped", 3, sizes[i], forbidden[i]);
+		run("left", 3, sizes[i + 1], forbidden[i]);
+		run("aborted", 3, sizes[i + 1], forbidden[i]);
+	}
+	return gpu_ranks_end(tap_done());
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The arithmetic of GPU mailboxes: for every number of ranks, placement and
+ * budget the slots lie inside the mailbox and meet nowhere, hold what a call
+ * sends, and every size finds its class.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/layout.h"
+#include "gpu/placement.h"
+#include "tap.h"
+
+struct span {
+	uint64_t begin, end;
+};
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* All slots of all classes and the check area, in order. */
+static int list_spans(const struct oh__gpu_layout *layout, struct span *spans)
+{
+	int count = 1;
+
+	spans[0] = (struct span){0, OH__CHECK_AREA_BYTES};
+	for (int c = 0; c < layout->classes; c++)
+		for (int r = 0; r < layout->ranks; r++) {
+			uint64_t slot = oh__gpu_slot(&layout->class[c], r);
+
+			spans[count++] = (struct span){
+				slot, slot + layout->class[c].slot_bytes};
+		}
+	qsort(spans, (size_t)count, sizeof(*spans), by_begin);
+	return count;
+}
+
+static bool are_apart(const struct oh__gpu_layout *layout)
+{
+	struct span spans[1 + OH__GPU_CLASSES * OH__KERNEL_RANKS];
+	int count = list_spans(layout, spans);
+
+	for (int i = 1; i < count; i++)
+		if (spans[i].begin < spans[i - 1].end)
+			return false;
+	return spans[count - 1].end <= layout->bytes;
+}
+
+/* Bytes that a rank sends to another in a call of that many, with flags. */
+static uint64_t sent(const struct oh__gpu_layout *layout,
+		     const struct oh__gpu_class *class, uint64_t bytes)
+{
+	uint64_t packs = (bytes + OH__PACK_BYTES - 1) / OH__PACK_BYTES;
+	uint64_t ranks = (uint64_t)layout->ranks;
+
+	if (class->algorithm == OH__GPU_TWO_SHOT)
+		packs = (packs + ranks - 1) / ranks;
+	return packs * OH__PACK_BYTES *
+	       (class->algorithm == OH__GPU_FLAGGED ? 2 : 1);
+}
+
+static bool holds_calls(const struct oh__gpu_layout *layout)
+{
+	uint64_t first = 1;
+
+	for (int c = 0; c < layout->classes; c++) {
+		const struct oh__gpu_class *class = &layout->class[c];
+		unsigned halves = class->algorithm == OH__GPU_TWO_SHOT ? 4 : 2;
+
+		if (class->last_bytes < first ||
+		    class->last_bytes % OH__PACK_BYTES ||
+		    class->half_bytes % OH__PACK_BYTES ||
+		    sent(layout, class, class->last_bytes) >
+			    class->half_bytes ||
+		    class->slot_bytes != halves * class->half_bytes ||
+		    class->threads % 32 || !class->threads ||
+		    oh__gpu_layout_find(layout, first) != class ||
+		    oh__gpu_layout_find(layout, class->last_bytes) != class)
+			return false;
+		first = class->last_bytes + 1;
+	}
+	/* the last one runs all that is longer in rounds */
+	return oh__gpu_layout_find(layout, UINT64_MAX) ==
+	       &layout->class[layout->classes - 1];
+}
+
+static bool have_own_epochs(const struct oh__gpu_layout *layout)
+{
+	for (int c = 0; c < layout->classes; c++)
+		if (layout->class[c].first_epoch !=
+		    (uint32_t)c * OH__GPU_CLASS_EPOCHS)
+			return false;
+	return layout->epochs ==
+	       (uint32_t)layout->classes * OH__GPU_CLASS_EPOCHS;
+}
+
+static void test_layouts(void)
+{
+	static const uint64_t budgets[] = {OH__GPU_LEAST_BYTES, 3000000,
+					   8u << 20, 64u << 20, 1u << 30};
+	struct oh__gpu_layout layout;
+	int tried = 0, good = 0;
+	uint64_t most = 0;
+
+	for (int ranks = 2; ranks <= OH__KERNEL_RANKS; ranks++)
+		for (int pinned = 0; pinned < 2; pinned++)
+			for (size_t b = 0; b < 5; b++, tried++) {
+				if (!oh__gpu_layout_make(&layout, ranks, pinned,
+							 budgets[b]) ||
+				    layout.bytes > budgets[b] ||
+				    !are_apart(&layout) ||
+				    !holds_calls(&layout) ||
+				    !have_own_epochs(&layout))
+					tap_note(
+						"%d ranks, pinned %d, budget "
+						"%llu",
+						ranks, pinned,
+						(unsigned long long)budgets[b]);
+				else
+					good++;
+				if (budgets[b] == 64u << 20 &&
+				    layout.bytes > most)
+					most = layout.bytes;
+			}
+	tap_ok(good == tried, "%d of %d layouts are sound", good, tried);
+	tap_note("at most %llu bytes of the default budget",
+		 (unsigned long long)most);
+	tap_ok(!oh__gpu_layout_make(&layout, 16, false, 70000),
+	       "a budget that holds nothing is refused");
+}
+
+/* What is wrong must be seen: a slot moved by a pack. */
+static void test_control(void)
+{
+	struct oh__gpu_layout layout;
+
+	oh__gpu_layout_make(&layout, 4, false, 64u << 20);
+	layout.class[1].offset -= OH__PACK_BYTES;
+	tap_ok(!are_apart(&layout), "slots that meet are noticed");
+	oh__gpu_layout_make(&layout, 4, false, 64u << 20);
+	layout.class[2].half_bytes -= OH__PACK_BYTES;
+	tap_ok(!holds_calls(&layout), "a slot too short is noticed");
+}
+
+static void test_forbidden(void)
+{
+	static const struct {
+		const char *text;
+		enum oh_status status;
+		uint32_t of[4];
+	} cases[] = {
+		{NULL, OH_OK, {0, 0, 0, 0}},
+		{"0-1", OH_OK, {2, 1, 0, 0}},
+		{"0-1,2-3", OH_OK, {2, 1, 8, 4}},
+		{"3-0,0-3", OH_OK, {8, 0, 0, 1}},
+		{"all",
+		 OH_OK,
+		 {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}},
+		{"", OH_ERR_SETTING, {0}},
+		{"0", OH_ERR_SETTING, {0}},
+		{"0-", OH_ERR_SETTING, {0}},
+		{"-1", OH_ERR_SETTING, {0}},
+		{"0-16", OH_ERR_SETTING, {0}},
+		{"0-1,", OH_ERR_SETTING, {0}},
+		{"0-1;2-3", OH_ERR_SETTING, {0}},
+		{"all,0-1", OH_ERR_SETTING, {0}},
+		{"0-99999999999999999999", OH_ERR_SETTING, {0}},
+		{" 0-1", OH_ERR_SETTING, {0}},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint32_t forbidden[OH_MAX_RANKS];
+		enum oh_status status =
+			oh__gpu_read_forbidden(cases[i].text, forbidden);
+
+		tap_ok(status == cases[i].status &&
+			       (status || !memcmp(forbidden, cases[i].of,
+						  sizeof(cases[i].of))),
+		       "ONEHOP_FORBID_PEER %s",
+		       cases[i].text ? cases[i].text : "unset");
+	}
+}
+
+static void expect_way(const struct oh__gpu_row *rows, int from, int to,
+		       bool passes, const char *word)
+{
+	char text[256];
+
+	oh__gpu_say_way(rows, from, to, text, sizeof(text));
+	tap_ok(oh__gpu_passes(rows, from, to) == passes && strstr(text, word),
+	       "%d to %d: %s", from, to, text);
+}
+
+static void test_ways(void)
+{
+	struct oh__gpu_row rows[3];
+
+	memset(rows, 0, sizeof(rows));
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < 3; k++)
+			rows[i].way[k].tried =
+				i == k ? OH__GPU_SELF : OH__GPU_MAPPED;
+	/* 1 read what 0 stored wrong; 2 could not map 0; 2 forbids 1 */
+	rows[1].way[0].wrong_stored = 7;
+	rows[2].way[0].tried = OH__GPU_NOT_MAPPED;
+	rows[2].way[0].code = 217;
+	rows[2].way[1].tried = OH__GPU_FORBIDDEN;
+	expect_way(rows, 0, 0, true, "own");
+	expect_way(rows, 0, 1, false, "read 7 wrong");
+	expect_way(rows, 1, 0, true, "arrived");
+	expect_way(rows, 0, 2, true, "arrived");
+	expect_way(rows, 2, 0, false, "217");
+	expect_way(rows, 2, 1, false, "FORBID_PEER");
+	expect_way(rows, 1, 2, false, "FORBID_PEER");
+	rows[0].way[2].tried = OH__GPU_NOT_EXPORTED;
+	expect_way(rows, 0, 2, false, "hands out no memory");
+}
+
+int main(void)
+{
+	oh_set_log(OH_LOG_OFF, NULL, NULL);
+	test_layouts();
+	test_control();
+	test_forbidden();
+	test_ways();
+	return tap_done();
+}
