@@ -28,6 +28,9 @@ check-all:
 check-gpu:
 	@scripts/check.py --gpu
 
+check-gpu-long:
+	@scripts/check.py --gpu-long
+
 # DESTDIR goes to Meson by the environment.
 install: all
 	@meson configure build --prefix '$(PREFIX)'
@@ -44,8 +47,9 @@ help:
 	@echo 'make demo        install the build's needs and two MPIs (apt), build, time them here'
 	@echo 'make check       install what the tests need (apt), build, test'
 	@echo 'make check-all   the same with valgrind, MemorySanitizer, aarch64, coverage'
-	@echo 'make check-gpu   test the kernels on the GPUs that are there'
+	@echo 'make check-gpu   test GPU ranks on the GPUs that are there'
+	@echo 'make check-gpu-long   the same at length, and with compute-sanitizer'
 	@echo 'make install     PREFIX=$(PREFIX), DESTDIR=...'
 	@echo 'make clean       remove build and build-*'
 
-.PHONY: all demo check check-all check-gpu install clean help
+.PHONY: all demo check check-all check-gpu check-gpu-long install clean help

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Peers bind themselves, with the same processors as this library's ranks, so
- * their launchers must not. Open MPI gives way in its waiting loops when it
- * believes that it has more ranks than slots; so it is told of hardware
+ * MPI's ranks bind themselves, with the same processors as this library's
+ * ranks, so their launchers must not. Open MPI gives way in its waiting loops
+ * when it believes that it has more ranks than slots; so it is told of hardware
  * threads, and of oversubscription only when it is true.
  */
 #include "bench/peers.h"
@@ -17,24 +17,43 @@
 enum family {
 	OPENMPI,
 	MPICH,
+	NCCL,
 };
 
 static const struct {
 	const char *name;
 	enum family family;
-	const char *program, *launcher, *packages;
+	const char *program, *launcher, *packages; /* of an MPI */
+	const char *setting; /* of NCCL */
 } peers[BENCH_PEER_COUNT] = {
 	[BENCH_OPENMPI] = {"openmpi", OPENMPI, "onehop-peer-openmpi",
-			   "mpirun.openmpi", "openmpi-bin libopenmpi-dev"},
+			   "mpirun.openmpi", "openmpi-bin libopenmpi-dev",
+			   NULL},
 	[BENCH_OPENMPI_SM] = {"openmpi-sm", OPENMPI, "onehop-peer-openmpi",
-			      "mpirun.openmpi", "openmpi-bin libopenmpi-dev"},
+			      "mpirun.openmpi", "openmpi-bin libopenmpi-dev",
+			      NULL},
 	[BENCH_MPICH] = {"mpich", MPICH, "onehop-peer-mpich", "mpirun.mpich",
-			 "mpich libmpich-dev"},
+			 "mpich libmpich-dev", NULL},
+	[BENCH_NCCL] = {.name = "nccl", .family = NCCL},
+	[BENCH_NCCL_WINDOWS] = {.name = "nccl-symm", .family = NCCL},
+	[BENCH_NCCL_HOST] = {.name = "nccl-shm",
+			     .family = NCCL,
+			     .setting = "NCCL_P2P_DISABLE=1"},
 };
 
 const char *bench_peer_name(enum bench_peer peer)
 {
 	return peers[peer].name;
+}
+
+bool bench_peer_is_on_device(enum bench_peer peer)
+{
+	return peers[peer].family == NCCL;
+}
+
+const char *bench_peer_setting(enum bench_peer peer)
+{
+	return peers[peer].setting;
 }
 
 /* Beside the command, in the build's bench folder, or where it is installed,

@@ -10,13 +10,22 @@ enum bench_peer {
 	BENCH_OPENMPI,
 	BENCH_OPENMPI_SM,
 	BENCH_MPICH,
+	BENCH_NCCL,
+	BENCH_NCCL_WINDOWS,
+	BENCH_NCCL_HOST,
 };
-#define BENCH_PEER_COUNT 3
+#define BENCH_PEER_COUNT 6
 
-/* "openmpi", "openmpi-sm", "mpich" */
+/* "openmpi", "openmpi-sm", "mpich", "nccl", "nccl-symm", "nccl-shm" */
 const char *bench_peer_name(enum bench_peer peer);
 
-/* The command line and environment that start a peer's ranks. */
+/* Does it work on GPU memory, or on host memory? */
+bool bench_peer_is_on_device(enum bench_peer peer);
+
+/* What a peer on GPU memory needs in its environment, NULL for nothing. */
+const char *bench_peer_setting(enum bench_peer peer);
+
+/* The command line and environment that start the ranks of an MPI. */
 struct bench_peer_start {
 	char launcher[1024], program[1024], ranks[16];
 	const char *argv[20];

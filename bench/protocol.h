@@ -19,7 +19,7 @@
 #include "onehop/onehop.h"
 
 #define BENCH_MAGIC 0x62686f6eu
-#define BENCH_PROTOCOL 1u
+#define BENCH_PROTOCOL 2u
 
 /* The variable that names the socket to a peer program. */
 #define BENCH_SOCKET_VARIABLE "ONEHOP_BENCH_SOCKET"
@@ -37,15 +37,22 @@ struct bench_setup {
 	uint8_t tsc, crowded, in_place, comm_alloc;
 	uint8_t fits; /* integers do not overflow, see pattern.h */
 	uint64_t lead_ticks;
-	uint64_t buffer_bytes; /* the larger side of the largest command */
+	/* host: the larger side of the largest command; device: all buffers of
+	 * one side */
+	uint64_t buffer_bytes;
 	uint64_t mailbox_bytes;
 	struct oh_unique_id id;
+	/* ranks on GPU memory only */
+	int32_t gpus; /* rank r has GPU r modulo this */
+	uint8_t graph; /* calls are replayed by a graph, else queued */
+	uint8_t forbidden; /* some peers are: floors go through host memory */
 };
 
 enum bench_kind {
 	BENCH_CALLS, /* calls of the subject */
 	BENCH_FLOOR_FLAG, /* exchange of flags */
 	BENCH_FLOOR_COPY, /* rank 0 copies to the mailbox, the others read */
+	BENCH_FLOOR_EMPTY, /* a kernel that does nothing */
 	BENCH_QUIT,
 };
 
@@ -58,9 +65,14 @@ enum bench_check {
 struct bench_command {
 	uint32_t kind, check;
 	uint32_t collective, dtype, op, root;
+	/* timed and untimed ones: of calls, on a device of replays */
 	uint32_t iterations, warmups;
 	uint64_t count; /* as given to the call */
 	uint64_t first_call; /* the pattern's number of the first one */
+	/* device only: calls of a replay, and the buffers that they take in
+	 * turn */
+	uint32_t calls, buffers;
+	uint64_t warm_ticks; /* device only: untimed replays for so long, too */
 };
 
 enum bench_outcome {

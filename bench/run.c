@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Floors take their turns in the rotation as if they were subjects; the
- * processes of this library carry them.
+ * Floors take their turns in the rotation as if they were subjects; on the host
+ * the processes of this library carry them, on a device a process of their own.
  */
 #include "bench/run.h"
 
@@ -14,6 +14,15 @@
 #define FLAG_ITERATIONS 200 /* of a case */
 #define COPY_ITERATIONS 200
 #define FLAG_LONG 2000 /* before and after the run */
+
+/* On a device: replays, and the calls of each. */
+#define DEVICE_FLOOR_REPLAYS 100
+#define DEVICE_FLOOR_CALLS 100
+#define DEVICE_CROWDED 10 /* of both, where ranks share GPUs */
+/* Untimed replays before the first turn of a subject, and before the others:
+ * a GPU that rests lowers its clocks. */
+#define WARM_FIRST_US 200000
+#define WARM_US 20000
 
 /* This library, its peers, and two floors. */
 #define SLOTS (1 + BENCH_PEER_COUNT + 2)
@@ -35,6 +44,7 @@ struct run {
 	const struct bench_watcher *watcher;
 	struct bench_result *result;
 	struct bench_team own;
+	struct bench_team floor; /* of a device */
 	struct bench_team peers[BENCH_PEER_COUNT];
 	struct slot slots[SLOTS];
 	size_t slot_count;
@@ -42,7 +52,7 @@ struct run {
 
 const char *bench_distance(const struct bench_frame *frame, double flag_us)
 {
-	if (frame->ranks != 2 || frame->processors < 2)
+	if (frame->device || frame->ranks != 2 || frame->processors < 2)
 		return "";
 	if (flag_us < 0.15)
 		return " (near)";
@@ -83,21 +93,29 @@ static void note_no_reader(struct run *run)
 	spoil(run, 3, "the output cannot be written");
 }
 
-/* The longest of the ranks' times for each call of a command. */
-static void gather(const struct slot *slot, int ranks, uint32_t iterations,
-		   double *us)
+/*
+ * The time of each call of a command. Host: the longest of the ranks' times.
+ * Device: the shortest of a replay's, in ns, which is that of the rank that
+ * started last, divided by its calls.
+ */
+static void gather(const struct slot *slot, int ranks,
+		   const struct bench_command *command, double *us)
 {
 	struct bench_arena_head *head = slot->team->arena.head;
-	double speed = slot->team->frame->clock.ticks_per_us;
+	const struct bench_frame *frame = slot->team->frame;
+	double speed = frame->device ? 1e3 * command->calls
+				     : frame->clock.ticks_per_us;
 
-	for (uint32_t i = 0; i < iterations; i++) {
-		uint64_t longest = 0;
+	for (uint32_t i = 0; i < command->iterations; i++) {
+		uint64_t chosen = head->ticks[0][i];
 
-		for (int rank = 0; rank < ranks; rank++) {
-			if (head->ticks[rank][i] > longest)
-				longest = head->ticks[rank][i];
+		for (int rank = 1; rank < ranks; rank++) {
+			uint64_t ticks = head->ticks[rank][i];
+
+			if (frame->device ? ticks < chosen : ticks > chosen)
+				chosen = ticks;
 		}
-		us[i] = (double)longest / speed;
+		us[i] = (double)chosen / speed;
 	}
 }
 
@@ -153,6 +171,27 @@ static void note_replies(struct run *run, struct slot *slot,
 	note_wrong(run, slot, replies);
 }
 
+static bool is_shared(const struct bench_frame *frame)
+{
+	return frame->device && frame->ranks > frame->gpus;
+}
+
+static int floor_calls(const struct bench_frame *frame)
+{
+	return is_shared(frame) ? DEVICE_CROWDED : DEVICE_FLOOR_CALLS;
+}
+
+/* Of a turn whose untimed replays nobody has counted. */
+static uint64_t warm_ticks(const struct run *run, const struct slot *slot,
+			   const struct bench_case *what)
+{
+	double us = slot->used ? WARM_US : WARM_FIRST_US;
+
+	return what->warmups < 0
+		       ? (uint64_t)(us * run->plan->frame.clock.ticks_per_us)
+		       : 0;
+}
+
 static struct bench_command command_of(const struct run *run,
 				       const struct slot *slot,
 				       const struct bench_case *what,
@@ -168,8 +207,14 @@ static struct bench_command command_of(const struct run *run,
 		.warmups = (uint32_t)what->warmups,
 		.count = what->count,
 		.first_call = slot->calls,
+		.calls = (uint32_t)what->calls,
+		.buffers = what->buffers,
 	};
 
+	if (run->plan->frame.device)
+		command.warm_ticks = warm_ticks(run, slot, what);
+	if (what->warmups < 0)
+		command.warmups = 0;
 	if (slot->row) {
 		if (run->plan->check)
 			command.check = slot->used ? BENCH_CHECK_SOME
@@ -180,6 +225,8 @@ static struct bench_command command_of(const struct run *run,
 	command.collective = OH_ALL_REDUCE;
 	command.dtype = what->bytes % 4 ? OH_U8 : OH_F32;
 	command.op = OH_SUM;
+	if (run->plan->frame.device)
+		command.calls = (uint32_t)floor_calls(&run->plan->frame);
 	command.count = what->bytes / (what->bytes % 4 ? 1 : 4);
 	return command;
 }
@@ -197,9 +244,12 @@ static bool take_turn(struct run *run, struct slot *slot,
 	note_replies(run, slot, replies);
 	if (slot->off)
 		return true;
-	gather(slot, run->plan->frame.ranks, iterations, slot->us + slot->used);
+	gather(slot, run->plan->frame.ranks, &command, slot->us + slot->used);
 	slot->used += iterations;
-	slot->calls += command.iterations + command.warmups;
+	/* on a device inputs are written in three passes */
+	slot->calls += run->plan->frame.device
+			       ? 3 * command.buffers
+			       : command.iterations + command.warmups;
 	return true;
 }
 
@@ -212,7 +262,8 @@ static bool survive(struct run *run, struct slot *slot,
 	if (!slot->team->is_peer || failure->exit_code > 128)
 		return false;
 	slot->off = true;
-	snprintf(slot->row->why, sizeof(slot->row->why), "failed");
+	if (slot->row)
+		snprintf(slot->row->why, sizeof(slot->row->why), "failed");
 	return true;
 }
 
@@ -284,11 +335,32 @@ static bool size_is_new(const struct bench_result *result, uint64_t bytes)
 	return true;
 }
 
+static bool add_floors(struct run *run, const struct bench_case *what)
+{
+	bool device = run->plan->frame.device;
+	struct bench_team *team = device ? &run->floor : &run->own;
+	int n = what->iterations;
+	int flags = n < FLAG_ITERATIONS ? n : FLAG_ITERATIONS;
+	int others = n < COPY_ITERATIONS ? n : COPY_ITERATIONS;
+
+	if (device && flags > DEVICE_FLOOR_REPLAYS)
+		flags = others = DEVICE_FLOOR_REPLAYS;
+	/* one that was ended has no frame */
+	if (!team->frame)
+		return true;
+	if (!add_slot(run, team, BENCH_FLOOR_FLAG, "flag", flags, what))
+		return false;
+	if (!size_is_new(run->result, what->bytes))
+		return true;
+	return device ? add_slot(run, team, BENCH_FLOOR_EMPTY, "empty", others,
+				 what)
+		      : add_slot(run, team, BENCH_FLOOR_COPY, "copy", others,
+				 what);
+}
+
 static bool open_slots(struct run *run, const struct bench_case *what)
 {
 	int n = what->iterations;
-	int flags = n < FLAG_ITERATIONS ? n : FLAG_ITERATIONS;
-	int copies = n < COPY_ITERATIONS ? n : COPY_ITERATIONS;
 
 	run->slot_count = 0;
 	if (!add_slot(run, &run->own, BENCH_CALLS, "onehop", n, what))
@@ -300,10 +372,7 @@ static bool open_slots(struct run *run, const struct bench_case *what)
 			      run->peers[i].name, n, what))
 			return false;
 	}
-	if (!add_slot(run, &run->own, BENCH_FLOOR_FLAG, "flag", flags, what))
-		return false;
-	return !size_is_new(run->result, what->bytes) ||
-	       add_slot(run, &run->own, BENCH_FLOOR_COPY, "copy", copies, what);
+	return add_floors(run, what);
 }
 
 static void close_slots(struct run *run)
@@ -330,30 +399,43 @@ static void finish_row(struct run *run, struct slot *slot, double flag_us)
 		row->ratio = row->us.p50 / own->us.p50;
 }
 
-/* false: nobody wants more. */
-static bool finish_case(struct run *run)
+/* The medians of a case's floors; what is kept of them is a row for each size.
+ * Gives the exchange of flags. */
+static double finish_floors(struct run *run)
 {
 	struct bench_result *result = run->result;
 	struct bench_floor_row *floor = &result->floors[result->floor_count];
-	double flag_us = 0;
-	size_t rows = 0;
+	struct bench_floor_row now = {.bytes = run->slots[0].row->what->bytes};
+	bool kept = false;
 
 	for (size_t i = 0; i < run->slot_count; i++) {
 		struct slot *slot = &run->slots[i];
 		double us;
 
-		if (slot->row)
+		if (slot->row || slot->off)
 			continue;
 		us = bench_times_of(slot->us, slot->used).p50;
-		if (slot->kind == BENCH_FLOOR_FLAG) {
-			flag_us = us;
-			continue;
-		}
-		floor->bytes = run->slots[0].row->what->bytes;
-		floor->copy_us = us;
-		floor->flag_us = flag_us;
+		if (slot->kind == BENCH_FLOOR_FLAG)
+			now.flag_us = us;
+		else if (slot->kind == BENCH_FLOOR_COPY)
+			now.copy_us = us;
+		else
+			now.empty_us = us;
+		kept |= slot->kind != BENCH_FLOOR_FLAG;
+	}
+	if (kept) {
+		*floor = now;
 		result->floor_count++;
 	}
+	return now.flag_us;
+}
+
+/* false: nobody wants more. */
+static bool finish_case(struct run *run)
+{
+	double flag_us = finish_floors(run);
+	size_t rows = 0;
+
 	for (size_t i = 0; i < run->slot_count; i++) {
 		if (run->slots[i].row) {
 			finish_row(run, &run->slots[i], flag_us);
@@ -380,25 +462,85 @@ static bool run_case(struct run *run, size_t index)
 	return fine;
 }
 
+static uint32_t long_exchange(const struct bench_frame *frame)
+{
+	if (frame->device)
+		return is_shared(frame) ? DEVICE_CROWDED : DEVICE_FLOOR_REPLAYS;
+	return frame->ranks > frame->processors ? FLAG_LONG / 20 : FLAG_LONG;
+}
+
 /* The median of a longer exchange of flags. */
 static bool measure_flag(struct run *run, double *us)
 {
-	bool crowded = run->plan->frame.ranks > run->plan->frame.processors;
-	struct bench_case what = {.bytes = BENCH_LEAST_BYTES, .warmups = 20};
+	const struct bench_frame *frame = &run->plan->frame;
+	struct bench_team *team = frame->device ? &run->floor : &run->own;
+	struct bench_case what = {.bytes = BENCH_LEAST_BYTES,
+				  .warmups = frame->device ? -1 : 20,
+				  .buffers = 1};
 	struct bench_failure failure;
-	uint32_t n = crowded ? FLAG_LONG / 20 : FLAG_LONG;
+	uint32_t n = long_exchange(frame);
 	bool fine;
 
 	run->slot_count = 0;
-	if (!add_slot(run, &run->own, BENCH_FLOOR_FLAG, "flag", (int)n, &what))
+	if (!team->frame)
+		return true;
+	if (!add_slot(run, team, BENCH_FLOOR_FLAG, "flag", (int)n, &what))
 		return false;
 	fine = take_turn(run, &run->slots[0], &what, n, &failure);
 	if (fine)
 		*us = bench_times_of(run->slots[0].us, n).p50;
 	else
-		note_failure(run, &failure);
+		fine = survive(run, &run->slots[0], &failure);
 	close_slots(run);
 	return fine;
+}
+
+/* A team that the run can do without did not start; false: a signal came. */
+static bool do_without(struct run *run, const struct bench_failure *failure)
+{
+	complain(run, failure->text);
+	if (failure->exit_code <= 128)
+		return true;
+	spoil(run, failure->exit_code, failure->text);
+	return false;
+}
+
+static bool start_peers(struct run *run)
+{
+	struct bench_failure failure;
+
+	for (int i = 0; i < BENCH_PEER_COUNT; i++) {
+		struct bench_peer_state *state = &run->result->peers[i];
+
+		state->wanted = run->plan->peer[i];
+		if (!state->wanted)
+			continue;
+		run->watcher->turn(run->watcher->context, 0,
+				   bench_peer_name((enum bench_peer)i));
+		state->ran = bench_team_start_peer(&run->plan->frame,
+						   (enum bench_peer)i,
+						   &run->peers[i], &failure);
+		if (state->ran) {
+			snprintf(state->version, sizeof(state->version), "%s",
+				 run->peers[i].version);
+			continue;
+		}
+		memcpy(state->why, failure.text, sizeof(state->why));
+		if (!do_without(run, &failure))
+			return false;
+	}
+	return true;
+}
+
+static bool start_floor(struct run *run)
+{
+	struct bench_failure failure;
+
+	if (!bench_team_start_floor(&run->plan->frame, &run->floor, &failure))
+		return do_without(run, &failure);
+	memcpy(run->result->flag_place, run->floor.version,
+	       sizeof(run->result->flag_place));
+	return true;
 }
 
 /* false if the run is over: this library does not start, or a signal came. */
@@ -414,29 +556,7 @@ static bool start(struct run *run)
 	}
 	snprintf(result->version, sizeof(result->version), "%s",
 		 run->own.version);
-	for (int i = 0; i < BENCH_PEER_COUNT; i++) {
-		struct bench_peer_state *state = &result->peers[i];
-
-		state->wanted = run->plan->peer[i];
-		if (!state->wanted)
-			continue;
-		run->watcher->turn(run->watcher->context, 0,
-				   bench_peer_name((enum bench_peer)i));
-		state->ran = bench_team_start_peer(frame, (enum bench_peer)i,
-						   &run->peers[i], &failure);
-		if (state->ran) {
-			snprintf(state->version, sizeof(state->version), "%s",
-				 run->peers[i].version);
-			continue;
-		}
-		memcpy(state->why, failure.text, sizeof(state->why));
-		complain(run, failure.text);
-		if (failure.exit_code > 128) {
-			spoil(run, failure.exit_code, failure.text);
-			return false;
-		}
-	}
-	return true;
+	return start_peers(run) && (!frame->device || start_floor(run));
 }
 
 static bool allocate(struct run *run)
@@ -475,7 +595,9 @@ static void finish(struct run *run, bool politely)
 
 	if (!bench_team_end(&run->own, politely, &failure))
 		note_failure(run, &failure);
-	/* how a peer ends is its own affair */
+	/* how others end is their own affair */
+	if (!bench_team_end(&run->floor, politely, &failure))
+		complain(run, failure.text);
 	for (int i = 0; i < BENCH_PEER_COUNT; i++) {
 		if (!bench_team_end(&run->peers[i], politely, &failure))
 			complain(run, failure.text);

@@ -23,8 +23,11 @@ struct bench_case {
 	int root;
 	size_t count; /* as given to the call */
 	uint64_t bytes; /* the larger side */
-	int iterations; /* of all rounds together */
-	int warmups; /* before each round */
+	/* of all rounds together: calls, on a device replays of calls */
+	int iterations;
+	int warmups; /* before each round; -1: by time, on a device */
+	int calls; /* of a replay, 1 on the host */
+	uint32_t buffers; /* that they take in turn, on a device */
 };
 
 struct bench_plan {
@@ -43,7 +46,9 @@ struct bench_row {
 	char reducer[40]; /* the reduction code; empty as above */
 	bool measured; /* else refused: why says the reason */
 	char why[96];
-	struct bench_times us; /* of the slowest rank */
+	/* of a call: of the slowest rank; on a device of the rank that started
+	 * last, a replay's part */
+	struct bench_times us;
 	double algbw, busbw; /* of the median */
 	double ratio; /* the median over this library's, 0 if unknown */
 	double flag_us; /* flag exchange in the same rounds */
@@ -54,7 +59,9 @@ struct bench_row {
 /* Floors of one size, in the rounds of the first case that has it. */
 struct bench_floor_row {
 	uint64_t bytes;
-	double copy_us, flag_us; /* medians */
+	/* medians; 0: not measured. A copy on the host, an empty kernel on a
+	 * device. */
+	double copy_us, empty_us, flag_us;
 };
 
 struct bench_peer_state {
@@ -72,6 +79,7 @@ struct bench_result {
 	struct bench_floor_row *floors;
 	size_t floor_count;
 	double flag_before_us, flag_after_us; /* 0: not measured */
+	char flag_place[72]; /* where flags of a device lie; "": unknown */
 	struct bench_peer_state peers[BENCH_PEER_COUNT];
 	bool complete; /* all cases were measured */
 	uint64_t wrong; /* of all rows */

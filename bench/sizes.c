@@ -88,22 +88,27 @@ bool bench_sizes_range(uint64_t first, uint64_t last, uint64_t factor,
 	return true;
 }
 
+/* Up to bytes so many. */
+struct step {
+	uint64_t bytes;
+	int number;
+};
+
+/* The first step that the bytes do not exceed; the last one takes all. */
+static int find_step(const struct step *steps, uint64_t bytes)
+{
+	while (bytes > steps->bytes)
+		steps++;
+	return steps->number;
+}
+
 int bench_default_iterations(uint64_t bytes, bool crowded)
 {
-	static const struct {
-		uint64_t bytes;
-		int iterations;
-	} steps[] = {{64 << 10, 2000},
-		     {256 << 10, 1000},
-		     {1 << 20, 400},
-		     {4 << 20, 120},
-		     {16 << 20, 30}};
-	int iterations = 12;
+	static const struct step steps[] = {{64 << 10, 2000}, {256 << 10, 1000},
+					    {1 << 20, 400},   {4 << 20, 120},
+					    {16 << 20, 30},   {UINT64_MAX, 12}};
+	int iterations = find_step(steps, bytes);
 
-	for (size_t i = sizeof(steps) / sizeof(steps[0]); i-- > 0;) {
-		if (bytes <= steps[i].bytes)
-			iterations = steps[i].iterations;
-	}
 	/* a call then waits for the scheduler, often a tick of some ms */
 	if (crowded && iterations > 100)
 		iterations = 100;
@@ -115,4 +120,25 @@ int bench_default_warmups(uint64_t bytes)
 	if (bytes <= 64 << 10)
 		return 10;
 	return bytes <= 1 << 20 ? 5 : 2;
+}
+
+int bench_default_calls(uint64_t bytes, bool shared)
+{
+	static const struct step steps[] = {
+		{1 << 20, 100}, {16 << 20, 20}, {UINT64_MAX, 5}};
+	int calls = find_step(steps, bytes);
+
+	/* a call then waits for a slice of the GPU's time, some ms */
+	return shared && calls > 10 ? 10 : calls;
+}
+
+int bench_default_replays(uint64_t bytes, bool shared)
+{
+	static const struct step steps[] = {{1 << 20, 1000},
+					    {4 << 20, 200},
+					    {16 << 20, 50},
+					    {UINT64_MAX, 20}};
+	int replays = find_step(steps, bytes);
+
+	return shared && replays > 20 ? 20 : replays;
 }

@@ -37,4 +37,9 @@ bool bench_sizes_range(uint64_t first, uint64_t last, uint64_t factor,
 int bench_default_iterations(uint64_t bytes, bool crowded);
 int bench_default_warmups(uint64_t bytes);
 
+/* On GPU memory: calls of a replay, and timed replays. shared: there are more
+ * ranks than GPUs. */
+int bench_default_calls(uint64_t bytes, bool shared);
+int bench_default_replays(uint64_t bytes, bool shared);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * This library's ranks inherit a socket each. A peer's ranks are started by
+ * Ranks that this command is itself inherit a socket each. MPI's are started by
  * its mpirun, which may close what they inherit: they connect to an abstract
  * socket with a random name, and only processes of this user are let in.
  *
@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -104,7 +105,7 @@ static bool fail_ended(struct bench_team *team, int rank,
 	char how[64] = "";
 
 	/* a peer's mpirun first says on stderr what it saw */
-	if (bench_await_end(team->pid[index], 1000) && !team->is_peer) {
+	if (bench_await_end(team->pid[index], 1000) && !team->by_mpirun) {
 		bench_reap(team->pid[index], how, sizeof(how));
 		team->pid[index] = 0;
 	}
@@ -256,6 +257,14 @@ static uint64_t lead_ticks(const struct bench_frame *frame)
 	return (uint64_t)(us * frame->clock.ticks_per_us);
 }
 
+const char *bench_forbidden(const struct bench_frame *frame)
+{
+	const char *text = frame->forbid_peer ? frame->forbid_peer
+					      : getenv("ONEHOP_FORBID_PEER");
+
+	return text && *text ? text : NULL;
+}
+
 /* Sends every rank its setup and waits until all have opened the subject. */
 static bool set_up(struct bench_team *team, const struct oh_unique_id *id,
 		   struct bench_failure *failure)
@@ -276,6 +285,9 @@ static bool set_up(struct bench_team *team, const struct oh_unique_id *id,
 		.buffer_bytes = frame->buffer_bytes,
 		.mailbox_bytes = frame->mailbox_bytes,
 		.id = *id,
+		.gpus = frame->gpus,
+		.graph = frame->graph,
+		.forbidden = bench_forbidden(frame) != NULL,
 	};
 
 	for (int i = 0; i < frame->ranks; i++) {
@@ -293,21 +305,32 @@ static bool set_up(struct bench_team *team, const struct oh_unique_id *id,
 	return true;
 }
 
+/* The name of a subject of this command, and what its processes need. */
+struct role {
+	const char *subject; /* as in --worker */
+	bool one_process;
+	const char *set; /* "NAME=value", NULL for none */
+};
+
 /* One process with the sockets of ranks first to first+count-1. */
-static bool start_process(struct bench_team *team, int first, int count,
-			  struct bench_failure *failure)
+static bool start_process(struct bench_team *team, const struct role *role,
+			  int first, int count, struct bench_failure *failure)
 {
 	static const char *const unset[] = {"ONEHOP_RANK", "ONEHOP_RANKS",
 					    "ONEHOP_ID", NULL};
-	char list[OH_MAX_RANKS * 12];
+	const char *const set[] = {role->set, NULL};
+	char list[32 + OH_MAX_RANKS * 12];
 	const char *argv[] = {"/proc/self/exe", "bench", "--worker", list,
 			      NULL};
-	struct bench_spawn spawn = {
-		.argv = argv, .unset = unset, .death_signal = SIGKILL};
+	struct bench_spawn spawn = {.argv = argv,
+				    .set = set,
+				    .unset = unset,
+				    .death_signal = SIGKILL};
 	int theirs[OH_MAX_RANKS], pair[2];
-	size_t used = 0;
+	size_t used;
 	bool fine = true;
 
+	used = (size_t)snprintf(list, sizeof(list), "%s:", role->subject);
 	for (int i = 0; i < count; i++) {
 		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
 			       pair)) {
@@ -345,22 +368,20 @@ static bool greet_own(struct bench_team *team, struct bench_failure *failure)
 	return true;
 }
 
-bool bench_team_start_own(const struct bench_frame *frame,
-			  struct bench_team *team,
-			  struct bench_failure *failure)
+/* Processes of this command; the team is prepared. */
+static bool start_role(struct bench_team *team, const struct role *role,
+		       struct bench_failure *failure)
 {
+	int ranks = team->frame->ranks, each = role->one_process ? ranks : 1;
 	struct oh_unique_id id;
-	int each = frame->threads ? frame->ranks : 1;
 
-	if (!prepare(frame, "onehop", team, failure))
-		return false;
 	if (oh_unique_id_create(&id)) {
 		fail(failure, EXIT_UNUSABLE, "oh_unique_id_create: %s",
 		     oh_last_error()->message);
 		goto err_end;
 	}
-	for (int i = 0; i < frame->ranks; i += each) {
-		if (!start_process(team, i, each, failure))
+	for (int i = 0; i < ranks; i += each) {
+		if (!start_process(team, role, i, each, failure))
 			goto err_end;
 	}
 	if (!greet_own(team, failure) || !set_up(team, &id, failure))
@@ -369,6 +390,37 @@ bool bench_team_start_own(const struct bench_frame *frame,
 err_end:
 	bench_team_end(team, false, NULL);
 	return false;
+}
+
+bool bench_team_start_own(const struct bench_frame *frame,
+			  struct bench_team *team,
+			  struct bench_failure *failure)
+{
+	char forbid[256];
+	struct role role = {
+		.subject = frame->device ? "device" : "host",
+		.one_process = frame->threads,
+	};
+
+	if (frame->forbid_peer) {
+		snprintf(forbid, sizeof(forbid), "ONEHOP_FORBID_PEER=%s",
+			 frame->forbid_peer);
+		role.set = forbid;
+	}
+	return prepare(frame, "onehop", team, failure) &&
+	       start_role(team, &role, failure);
+}
+
+bool bench_team_start_floor(const struct bench_frame *frame,
+			    struct bench_team *team,
+			    struct bench_failure *failure)
+{
+	const struct role role = {.subject = "floor", .one_process = true};
+
+	if (!prepare(frame, "floor", team, failure))
+		return false;
+	team->is_peer = true;
+	return start_role(team, &role, failure);
 }
 
 /* An abstract socket with a name of 128 random bits in hexadecimal. */
@@ -453,9 +505,8 @@ static bool admit_all(struct bench_team *team, int listener,
 	}
 }
 
-bool bench_team_start_peer(const struct bench_frame *frame,
-			   enum bench_peer peer, struct bench_team *team,
-			   struct bench_failure *failure)
+static bool start_by_mpirun(struct bench_team *team, enum bench_peer peer,
+			    struct bench_failure *failure)
 {
 	static const char *const unset[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK",
 					    NULL};
@@ -468,12 +519,11 @@ bool bench_team_start_peer(const struct bench_frame *frame,
 	size_t sets = 0;
 	int listener = -1;
 
-	if (!prepare(frame, bench_peer_name(peer), team, failure))
-		return false;
-	team->is_peer = true;
+	team->by_mpirun = true;
 	failure->exit_code = EXIT_UNUSABLE;
-	if (!bench_peer_prepare(peer, frame->ranks, frame->processors, &start,
-				failure->text, sizeof(failure->text)))
+	if (!bench_peer_prepare(peer, team->frame->ranks,
+				team->frame->processors, &start, failure->text,
+				sizeof(failure->text)))
 		goto err_end;
 	listener = listen_somewhere(variable, sizeof(variable));
 	if (listener < 0) {
@@ -499,6 +549,24 @@ err_end:
 	return false;
 }
 
+bool bench_team_start_peer(const struct bench_frame *frame,
+			   enum bench_peer peer, struct bench_team *team,
+			   struct bench_failure *failure)
+{
+	const struct role role = {
+		.subject = bench_peer_name(peer),
+		.one_process = true,
+		.set = bench_peer_setting(peer),
+	};
+
+	if (!prepare(frame, bench_peer_name(peer), team, failure))
+		return false;
+	team->is_peer = true;
+	return bench_peer_is_on_device(peer)
+		       ? start_role(team, &role, failure)
+		       : start_by_mpirun(team, peer, failure);
+}
+
 static void ask_to_quit(struct bench_team *team)
 {
 	struct bench_command quit = {.kind = BENCH_QUIT};
@@ -517,7 +585,7 @@ static void kill_all(struct bench_team *team)
 	pid_t group = team->pid[0];
 
 	/* mpirun takes files of its ranks away if it is given the time */
-	if (team->is_peer && group && !bench_has_ended(group)) {
+	if (team->by_mpirun && group && !bench_has_ended(group)) {
 		kill(group, SIGTERM);
 		bench_await_end(group, 3000);
 	}

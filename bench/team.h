@@ -26,7 +26,15 @@ struct bench_frame {
 	int timeout_s; /* of a command */
 	uint64_t buffer_bytes, mailbox_bytes;
 	struct bench_clock clock;
+	/* ranks on GPU memory: buffer_bytes is that of all buffers of a side */
+	bool device;
+	bool graph; /* calls are replayed by a graph, else queued */
+	int gpus; /* rank r has GPU r modulo this */
+	const char *forbid_peer; /* NULL: as the environment says */
 };
+
+/* The pairs of ranks whose GPUs must meet in host memory; NULL: none. */
+const char *bench_forbidden(const struct bench_frame *frame);
 
 struct bench_failure {
 	int exit_code;
@@ -36,26 +44,34 @@ struct bench_failure {
 struct bench_team {
 	const char *name;
 	const struct bench_frame *frame;
-	/* this library: a process a rank, or one with threads. Peer: mpirun. */
+	/* this library: a process a rank, or one with threads. NCCL and the
+	 * floors of GPUs: one with threads. MPI: mpirun. */
 	pid_t pid[OH_MAX_RANKS];
 	int pids;
 	struct bench_talk talk[OH_MAX_RANKS]; /* one for each pid */
 	int socket[OH_MAX_RANKS]; /* -1: not there */
 	pid_t rank_pid[OH_MAX_RANKS]; /* whose threads are one process: equal */
-	int rank_pidfd[OH_MAX_RANKS]; /* of a peer's ranks; -1: none */
+	int rank_pidfd[OH_MAX_RANKS]; /* of mpirun's ranks; -1: none */
 	struct bench_arena arena;
-	bool is_peer;
+	bool is_peer; /* the run goes on without it */
+	bool by_mpirun;
 	bool open; /* all ranks have opened the subject */
 	char version[72];
 };
 
-/* Starts the ranks and opens the subject; on false nothing is left. */
+/* Starts the ranks and opens the subject; on false nothing is left. A peer is
+ * started by its mpirun, or, NCCL, as this command's own threads. */
 bool bench_team_start_own(const struct bench_frame *frame,
 			  struct bench_team *team,
 			  struct bench_failure *failure);
 bool bench_team_start_peer(const struct bench_frame *frame,
 			   enum bench_peer peer, struct bench_team *team,
 			   struct bench_failure *failure);
+
+/* The floors of GPUs, which are no peer but may be missing like one. */
+bool bench_team_start_floor(const struct bench_frame *frame,
+			    struct bench_team *team,
+			    struct bench_failure *failure);
 
 /*
  * All ranks obey the command; replies has a row for each. false: a rank

@@ -1,86 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between commands a rank blocks in a read. The end of the parent must also
- * reach it inside a call that waits for ever, so the socket raises SIGIO and
- * the handler ends the process when the other side is gone.
+ * Ranks on host memory: each call is timed by itself, from a start that the
+ * ranks agree on in the arena's barrier.
  */
 #include "bench/worker.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "bench/arena.h"
 #include "bench/clock.h"
 #include "bench/floor.h"
 #include "bench/job.h"
+#include "bench/serve.h"
 
 struct worker {
 	const struct bench_subject *subject;
 	void *state;
-	int socket;
 	struct bench_setup setup;
-	struct bench_arena arena;
+	struct bench_arena *arena;
 	struct bench_waiter waiter;
 	struct bench_floor floor;
 	struct bench_region send, recv;
 };
-
-static int watched[OH_MAX_RANKS];
-static atomic_int watched_count;
-
-static void on_io(int number)
-{
-	int saved = errno, count = atomic_load(&watched_count);
-
-	for (int i = 0; i < count && i < OH_MAX_RANKS; i++) {
-		struct pollfd look = {.fd = watched[i], .events = POLLRDHUP};
-
-		if (poll(&look, 1, 0) > 0 &&
-		    look.revents & (POLLRDHUP | POLLHUP | POLLERR))
-			_exit(1);
-	}
-	errno = saved;
-}
-
-static bool watch(int socket)
-{
-	struct sigaction action = {.sa_handler = on_io, .sa_flags = SA_RESTART};
-	int index, flags = fcntl(socket, F_GETFL);
-
-	sigemptyset(&action.sa_mask);
-	/* the slot before the count; the handler reads them the other way */
-	index = atomic_load(&watched_count);
-	do {
-		if (index >= OH_MAX_RANKS)
-			return false;
-		watched[index] = socket;
-	} while (!atomic_compare_exchange_weak(&watched_count, &index,
-					       index + 1));
-	return flags >= 0 && !sigaction(SIGIO, &action, NULL) &&
-	       !fcntl(socket, F_SETOWN, getpid()) &&
-	       !fcntl(socket, F_SETFL, flags | O_ASYNC);
-}
-
-__attribute__((format(printf, 2, 3))) static void
-fail(struct bench_reply *reply, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	reply->outcome = BENCH_FAILED;
-	vsnprintf(reply->text, sizeof(reply->text), format, args);
-	va_end(args);
-}
 
 static bool region_alloc(struct worker *worker, struct bench_region *region,
 			 struct bench_reply *reply)
@@ -97,8 +41,8 @@ static bool region_alloc(struct worker *worker, struct bench_region *region,
 	} else {
 		region->memory = aligned_alloc(64, bytes);
 		if (!region->memory) {
-			fail(reply, "%zu bytes for a buffer: %s", bytes,
-			     strerror(errno));
+			bench_reply_fail(reply, "%zu bytes for a buffer: %s",
+					 bytes, strerror(errno));
 			return false;
 		}
 	}
@@ -116,33 +60,13 @@ static void regions_free(struct worker *worker)
 		free(worker->recv.memory);
 }
 
-static bool pin(const struct bench_setup *setup, struct bench_reply *reply)
+static bool set_up(void *context, const struct bench_setup *setup,
+		   struct bench_arena *arena, struct bench_reply *reply)
 {
-	cpu_set_t set;
+	struct worker *worker = context;
 
-	if (setup->cpu < 0)
-		return true;
-	CPU_ZERO(&set);
-	CPU_SET((size_t)setup->cpu, &set);
-	if (!sched_setaffinity(0, sizeof(set), &set))
-		return true;
-	fail(reply, "pinning to processor %d: %s", setup->cpu, strerror(errno));
-	return false;
-}
-
-static bool set_up(struct worker *worker, int arena_fd,
-		   struct bench_reply *reply)
-{
-	struct bench_setup *setup = &worker->setup;
-
-	if (!bench_arena_map(arena_fd, (size_t)setup->mailbox_bytes,
-			     &worker->arena)) {
-		fail(reply, "mapping the benchmark's shared memory: %s",
-		     strerror(errno));
-		return false;
-	}
-	if (!pin(setup, reply))
-		return false;
+	worker->setup = *setup;
+	worker->arena = arena;
 	if (!worker->subject->open(setup, &worker->state, reply))
 		return false;
 	if (!region_alloc(worker, &worker->send, reply))
@@ -159,7 +83,7 @@ static bool set_up(struct worker *worker, int arena_fd,
 		.state = worker->state,
 	};
 	worker->floor = (struct bench_floor){
-		.arena = &worker->arena,
+		.arena = arena,
 		.rank = setup->rank,
 		.ranks = setup->ranks,
 		.crowded = setup->crowded,
@@ -213,19 +137,19 @@ static bool one_call(struct worker *worker, struct bench_job *job,
 
 	if (writes_input(job))
 		bench_job_write(job, command->first_call + index);
-	if (!bench_arena_meet(&worker->arena, &worker->waiter, &start)) {
+	if (!bench_arena_meet(worker->arena, &worker->waiter, &start)) {
 		reply->outcome = BENCH_GAVE_UP;
 		return false;
 	}
 	code = timed_call(worker, job, function, start, &ticks);
 	if (code) {
 		worker->subject->explain(job->collective, code, reply);
-		bench_arena_abort(&worker->arena);
+		bench_arena_abort(worker->arena);
 		return false;
 	}
 	if (index >= command->warmups)
-		worker->arena.head->ticks[job->rank][index - command->warmups] =
-			ticks;
+		worker->arena->head
+			->ticks[job->rank][index - command->warmups] = ticks;
 	if (command->check != BENCH_CHECK_OFF)
 		bench_job_check(job, all, reply->text, sizeof(reply->text));
 	return true;
@@ -240,7 +164,7 @@ static bool command_is_sound(const struct worker *worker,
 	if (command->iterations > BENCH_ROUND_MAX || !command->count ||
 	    command->collective >= OH_COLLECTIVE_COUNT ||
 	    command->dtype >= OH_DTYPE_COUNT || command->op >= OH_OP_COUNT) {
-		fail(reply, "a command that makes no sense");
+		bench_reply_fail(reply, "a command that makes no sense");
 		return false;
 	}
 	/* a count that is larger than the buffer might overflow */
@@ -253,16 +177,17 @@ static bool command_is_sound(const struct worker *worker,
 					  (enum oh_dtype)command->dtype));
 	if (needs <= has)
 		return true;
-	fail(reply,
-	     "the command needs buffers of %" PRIu64
-	     " bytes, the setup has %" PRIu64,
-	     needs, has);
+	bench_reply_fail(reply,
+			 "the command needs buffers of %" PRIu64
+			 " bytes, the setup has %" PRIu64,
+			 needs, has);
 	return false;
 }
 
-static void obey(struct worker *worker, const struct bench_command *command,
+static void obey(void *context, const struct bench_command *command,
 		 struct bench_reply *reply)
 {
+	struct worker *worker = context;
 	bench_call_fn *function;
 	struct bench_job job;
 	uint64_t ignored;
@@ -283,7 +208,7 @@ static void obey(struct worker *worker, const struct bench_command *command,
 			return;
 	}
 	/* together, as a rank that blocks in a read helps nobody on */
-	if (!bench_arena_meet(&worker->arena, &worker->waiter, &ignored)) {
+	if (!bench_arena_meet(worker->arena, &worker->waiter, &ignored)) {
 		reply->outcome = BENCH_GAVE_UP;
 		return;
 	}
@@ -292,59 +217,19 @@ static void obey(struct worker *worker, const struct bench_command *command,
 	reply->wrong = job.wrong;
 }
 
-static int serve(struct worker *worker)
+static void end(void *context)
 {
-	for (;;) {
-		struct bench_command command;
-		struct bench_reply reply = {.outcome = BENCH_DONE};
+	struct worker *worker = context;
 
-		if (!bench_receive(worker->socket, &command, sizeof(command),
-				   NULL))
-			return 1;
-		if (command.kind == BENCH_QUIT) {
-			worker->subject->close(worker->state);
-			regions_free(worker);
-			bench_arena_close(&worker->arena);
-			return 0;
-		}
-		obey(worker, &command, &reply);
-		if (!bench_send(worker->socket, &reply, sizeof(reply), -1))
-			return 1;
-	}
-}
-
-static bool receive_setup(struct worker *worker, int *arena_fd)
-{
-	struct bench_setup *setup = &worker->setup;
-
-	*arena_fd = -1;
-	if (!bench_receive(worker->socket, setup, sizeof(*setup), arena_fd) ||
-	    setup->magic != BENCH_MAGIC || setup->protocol != BENCH_PROTOCOL) {
-		fprintf(stderr, "no setup from the benchmark, or one of "
-				"another version\n");
-		return false;
-	}
-	return *arena_fd >= 0 && setup->ranks >= 1 &&
-	       setup->ranks <= OH_MAX_RANKS && setup->rank >= 0 &&
-	       setup->rank < setup->ranks;
+	worker->subject->close(worker->state);
+	regions_free(worker);
 }
 
 int bench_worker_serve(const struct bench_subject *subject, int socket,
 		       int rank)
 {
-	struct bench_hello hello = {BENCH_MAGIC, BENCH_PROTOCOL, rank};
-	struct worker worker = {.subject = subject, .socket = socket};
-	struct bench_reply reply = {.outcome = BENCH_DONE};
-	int arena_fd;
-	bool open;
+	static const struct bench_service service = {set_up, obey, end};
+	struct worker worker = {.subject = subject};
 
-	if (!watch(socket) || !bench_same_user(socket) ||
-	    !bench_send(socket, &hello, sizeof(hello), -1) ||
-	    !receive_setup(&worker, &arena_fd))
-		return 1;
-	open = set_up(&worker, arena_fd, &reply);
-	close(arena_fd);
-	if (!bench_send(socket, &reply, sizeof(reply), -1) || !open)
-		return 1;
-	return serve(&worker);
+	return bench_serve(&service, &worker, socket, rank);
 }

@@ -65,6 +65,10 @@ GPU = [
     Build('build', 'release, GPUs', ['gpu']),
 ]
 
+GPU_LONG = [
+    Build('build', 'release, GPUs, long tests', ['gpu', 'gpu-long']),
+]
+
 LONGER = [
     Build('build', 'release, long tests', ['long']),
     Build('build-msan', 'MemorySanitizer', ['base', 'cpu'],
@@ -98,12 +102,14 @@ class Count:
     failed: int = 0
     skipped: int = 0
     failures: list = dataclasses.field(default_factory=list)
+    reasons: list = dataclasses.field(default_factory=list)  # of programs
 
     def add(self, other):
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
         self.failures += other.failures
+        self.reasons += other.reasons
 
     def fail(self, title, output=''):
         self.failed += 1
@@ -116,6 +122,8 @@ class Count:
 
 TAP_CHECK = re.compile(r'(not )?ok\b[^#]*(?:#\s*(\w+))?')
 TAP_PLAN = re.compile(r'1\.\.(\d+)\s*(?:#\s*(skip)\b)?', re.IGNORECASE)
+TAP_REASON = re.compile(r'^1\.\.0\s*#\s*skip\S*\s*(.*)',
+                        re.IGNORECASE | re.MULTILINE)
 
 
 def count_tap(text):
@@ -149,6 +157,9 @@ def count_program(record, build=''):
     count = Count(passed, failed, skipped)
     title = f'{build}: {record["name"]}'
     said = output + ('\n--- stderr\n' + errors if errors else '')
+    reason = TAP_REASON.search(output)
+    if reason:
+        count.reasons.append(f'{title}: {reason[1]}')
     checks = passed + failed + (skipped if plan else 0)
     if record['result'] == 'TIMEOUT':
         count.fail(f'{title}: out of time', said)
@@ -307,6 +318,8 @@ def shorten(output):
 
 
 def report(total):
+    for reason in total.reasons:
+        say(f'skipped {reason}')
     for title, output in total.failures:
         say(f'\n== FAILED {title}')
         say(shorten(output))
@@ -315,8 +328,8 @@ def report(total):
 
 def chosen(arguments):
     """The rows to be run. A directory named alone is its first row."""
-    if arguments.gpu:
-        return GPU
+    if arguments.gpu or arguments.gpu_long:
+        return GPU_LONG if arguments.gpu_long else GPU
     rows = CHECK + (LONGER if arguments.all else [])
     if not arguments.build:
         return rows
@@ -333,6 +346,8 @@ def main():
                         help='the longer part of the matrix too')
     parser.add_argument('--gpu', action='store_true',
                         help='what needs GPUs, and nothing else')
+    parser.add_argument('--gpu-long', action='store_true',
+                        help='the same, and the longer part of it')
     parser.add_argument('--build', action='append', metavar='DIRECTORY',
                         help='only these build directories')
     parser.add_argument('--suite', action='append',
@@ -344,7 +359,9 @@ def main():
                   if not arguments.suite or suite in arguments.suite]
         if suites:
             total.add(check(build, suites))
-    if not total.passed and not total.failed:
+    # where there is no GPU, all of its tests say so
+    gpu = arguments.gpu or arguments.gpu_long
+    if not total.passed and not total.failed and not (gpu and total.skipped):
         total.fail('no test was run')
     report(total)
     return 1 if total.failed else 0

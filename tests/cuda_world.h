@@ -43,6 +43,7 @@ static inline CUresult world_device(struct cuda_world *w)
 	const char *text;
 	char name[64];
 	CUdevice device;
+	CUresult code;
 	CUuuid uuid;
 	int value;
 
@@ -58,6 +59,8 @@ static inline CUresult world_device(struct cuda_world *w)
 	TRY(cuda->cuDeviceGetAttribute(
 		&value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
 	TRY(cuda->cuDeviceCanAccessPeer(&value, device, 1));
+	TRY(cuda->cuDeviceGetP2PAttribute(
+		&value, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, device, 1));
 	TRY(cuda->cuDevicePrimaryCtxRetain(&w->context, device));
 	w->retained = true;
 	TRY(cuda->cuCtxSetCurrent(w->context));
@@ -65,6 +68,10 @@ static inline CUresult world_device(struct cuda_world *w)
 	TRY(cuda->cuCtxPopCurrent_v2(&w->context));
 	TRY(cuda->cuCtxGetCurrent(&w->context));
 	TRY(cuda->cuCtxGetDevice(&device));
+	/* a context is no peer of its own */
+	code = cuda->cuCtxEnablePeerAccess(w->context, 0);
+	if (code != CUDA_ERROR_INVALID_CONTEXT)
+		return code ? code : CUDA_ERROR_UNKNOWN;
 	return cuda->cuCtxSynchronize();
 }
 
@@ -147,6 +154,8 @@ static inline CUresult world_kernel(struct cuda_world *w)
 	TRY(cuda->cuFuncSetAttribute(
 		w->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
 		65536));
+	TRY(cuda->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+		&value, w->function, 32, 0));
 	TRY(cuda->cuLaunchKernelEx(&config, w->function, NULL, NULL));
 	return cuda->cuLaunchKernel(w->function, 1, 1, 1, 32, 1, 1, 0,
 				    w->stream, NULL, NULL);

@@ -12,7 +12,8 @@
  *   error FUNCTION CODE [K]     every time, or the K-th since cuInit
  *   fail K CODE                 the K-th call since cuInit, whichever it is
  *
- * I and J may be "*". CUDA_VISIBLE_DEVICES takes numbers. All work is done at
+ * I and J may be "*". FAKECUDA_KERNELS may name a module that runs kernels, see
+ * fakekernels.h. CUDA_VISIBLE_DEVICES takes numbers. All work is done at
  * once and by the caller; memory of devices is memory of the host. This file:
  * the script, how calls begin, devices and contexts.
  */
@@ -22,7 +23,7 @@
 #include "fakecuda_private.h"
 
 #define ERRORS 64
-#define KERNELS 64
+#define KERNELS 128
 #define FUNCTIONS 128
 #define STACK 8
 #define WORDS (PARAMETERS + 2)
@@ -42,6 +43,8 @@ static struct {
 static int error_count;
 static unsigned fail_at;
 static CUresult fail_code;
+static bool fail_for_good; /* and all that come after it */
+static const char *failed; /* the function whose call was the one */
 
 static struct {
 	const char *name;
@@ -237,6 +240,7 @@ static void read_script(void)
 	}
 	if (file)
 		fclose(file);
+	fake_kernels_load(script_line);
 	read_visible();
 }
 
@@ -269,8 +273,11 @@ static CUresult scripted(const char *function)
 {
 	unsigned call = count_call(function);
 
-	if (all_calls == fail_at)
+	if (fail_at &&
+	    (all_calls == fail_at || (fail_for_good && all_calls > fail_at))) {
+		failed = failed ? failed : function;
 		return fail_code;
+	}
 	for (int i = 0; i < error_count; i++)
 		if (!strcmp(errors[i].function, function) &&
 		    (!errors[i].at || errors[i].at == call))
@@ -438,6 +445,26 @@ unsigned fakecuda_count_calls(const char *function)
 	return count;
 }
 
+void fakecuda_fail_call(unsigned number, CUresult code, bool for_good)
+{
+	pthread_mutex_lock(&lock);
+	fail_at = number ? all_calls + number : 0;
+	fail_code = code;
+	fail_for_good = for_good;
+	failed = NULL;
+	pthread_mutex_unlock(&lock);
+}
+
+const char *fakecuda_failed_function(void)
+{
+	const char *function;
+
+	pthread_mutex_lock(&lock);
+	function = failed;
+	pthread_mutex_unlock(&lock);
+	return function;
+}
+
 /* The driver. */
 
 CUresult cuInit(unsigned int flags)
@@ -455,48 +482,6 @@ CUresult cuDriverGetVersion(int *value)
 {
 	ENTER(BARE);
 	*value = version;
-	return CUDA_SUCCESS;
-}
-
-static const char *name_of(CUresult code)
-{
-	static const struct {
-		const char *name;
-		CUresult code;
-	} names[] = {
-#define OH_CUDA_RESULT(name, value) {#name, value},
-#include "vendor/cuda.def"
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (names[i].code == code)
-			return names[i].name;
-	return NULL;
-}
-
-CUresult cuGetErrorName(CUresult code, const char **name)
-{
-	ENTER(BARE);
-	*name = name_of(code);
-	return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* "out of memory" for CUDA_ERROR_OUT_OF_MEMORY, and so on; for good. */
-CUresult cuGetErrorString(CUresult code, const char **text)
-{
-	static char texts[1000][48];
-	ENTER(BARE);
-	const char *name = name_of(code);
-
-	*text = NULL;
-	if (!name || code >= 1000)
-		return CUDA_ERROR_INVALID_VALUE;
-	name += code ? strlen("CUDA_ERROR_") : strlen("CUDA_");
-	for (size_t i = 0; name[i] && i < sizeof(texts[0]) - 1; i++)
-		texts[code][i] =
-			name[i] == '_' ? ' '
-				       : (char)tolower((unsigned char)name[i]);
-	*text = texts[code];
 	return CUDA_SUCCESS;
 }
 

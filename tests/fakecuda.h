@@ -124,6 +124,25 @@ static inline unsigned fakecuda_calls(const char *function)
 	return calls(function);
 }
 
+/* The call of that number from now on fails, 1: the next; 0: none does. And,
+ * for good, all after it. */
+static inline void fakecuda_fail(unsigned number, CUresult code, bool for_good)
+{
+	void (*fail)(unsigned which, CUresult why, bool all);
+
+	fakecuda_find("fakecuda_fail_call", &fail);
+	fail(number, code, for_good);
+}
+
+/* Which function that was; NULL: it has not been called yet. */
+static inline const char *fakecuda_failed(void)
+{
+	const char *(*failed)(void);
+
+	fakecuda_find("fakecuda_failed_function", &failed);
+	return failed();
+}
+
 /* The launches since the last cuInit; the first 512 are kept. */
 static inline const struct fakecuda_launch *fakecuda_launches(unsigned *count)
 {

@@ -129,6 +129,31 @@ static bool reaches(int device, int owner)
 	return device == owner || fake_devices[device].peer[owner];
 }
 
+/* Atomics wherever there is a way; all ways are alike. */
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute,
+				 CUdevice device, CUdevice peer)
+{
+	ENTER(INIT);
+	int one = fake_device_of(device), other = fake_device_of(peer);
+
+	if (one < 0 || other < 0 || one == other)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*value = attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED &&
+		 reaches(one, other);
+	return CUDA_SUCCESS;
+}
+
+/* Kernels reach all that is mapped here; so it is only a question. */
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+	ENTER(CURRENT);
+	if (!fake_object_is(peer, CONTEXT) || peer == fake_current() || flags)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return reaches(fake_current()->device, peer->device)
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+}
+
 /* Maps a whole block anywhere; takes the block over. */
 static CUresult map_whole(enum kind kind, struct block *block,
 			  CUdeviceptr *pointer)

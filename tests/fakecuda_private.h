@@ -213,10 +213,19 @@ static inline char *fake_address(CUdeviceptr pointer)
 	return (char *)(uintptr_t)pointer;
 }
 
+/*
+ * The module that FAKECUDA_KERNELS names, if any: it runs what is launched from
+ * now on, and gives lines of script, one after the other. For programs that
+ * know nothing of the fake.
+ */
+void fake_kernels_load(void (*read_line)(char *line));
+
 /* For tests, by fakecuda.h. */
 #define SHOWN __attribute__((visibility("default")))
 SHOWN unsigned fakecuda_count_live(const char *kind);
 SHOWN unsigned fakecuda_count_calls(const char *function);
+SHOWN void fakecuda_fail_call(unsigned number, CUresult code, bool for_good);
+SHOWN const char *fakecuda_failed_function(void);
 SHOWN const struct fakecuda_launch *fakecuda_list_launches(unsigned *count);
 SHOWN void fakecuda_set_runner(fakecuda_runner *runner);
 SHOWN bool fakecuda_is_after(CUgraphNode later, CUgraphNode earlier);

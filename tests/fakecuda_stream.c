@@ -60,6 +60,37 @@ void fakecuda_set_runner(fakecuda_runner *runner)
 	fake_unlock();
 }
 
+static void *find(void *module, const char *name, void *function)
+{
+	void *symbol = module ? dlsym(module, name) : NULL;
+
+	if (symbol)
+		memcpy(function, &symbol, sizeof(symbol));
+	return symbol;
+}
+
+void fake_kernels_load(void (*read_line)(char *line))
+{
+	const char *path = getenv("FAKECUDA_KERNELS");
+	void *module = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	void (*script)(char *text, size_t room);
+	static char text[32768];
+
+	if (!find(module, "fakekernels_script", &script) ||
+	    !find(module, "fakekernels_run", &run_kernel)) {
+		if (path)
+			fprintf(stderr, "FAKECUDA_KERNELS: %s\n", dlerror());
+		return;
+	}
+	script(text, sizeof(text));
+	for (char *line = text, *next; *line; line = next) {
+		next = line + strcspn(line, "\n");
+		if (*next)
+			*next++ = '\0';
+		read_line(line);
+	}
+}
+
 static void do_launch(const struct fakecuda_launch *launch, CUstream stream,
 		      bool replay)
 {
@@ -415,6 +446,21 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
 	if (attribute >= FUNCTION_ATTRIBUTES)
 		return CUDA_ERROR_INVALID_VALUE;
 	*value = function->attribute[attribute];
+	return CUDA_SUCCESS;
+}
+
+/* As if registers were no limit. */
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
+						     CUfunction function,
+						     int threads,
+						     size_t shared_bytes)
+{
+	ENTER(INIT);
+	if (!fake_object_is(function, FUNCTION))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (threads < 1 || threads > 1024 || shared_bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	*blocks = 2048 / threads < 32 ? 2048 / threads : 32;
 	return CUDA_SUCCESS;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "cpu/reduce.h"
+#include "gpu/engine.h"
 #include "kernels/arguments.h"
 #include "kernels/image.h"
 
@@ -269,11 +270,111 @@ static void flagged(const struct oh__kernel_arguments *c, enum oh_dtype dtype,
 	free(all);
 }
 
+/* Chunks of half a block's threads, each followed by its flag. */
+static uint32_t *chunk_flag(const struct oh__kernel_arguments *c, void *slot,
+			    uint32_t call, size_t index)
+{
+	return (uint32_t *)slot +
+	       (c->flags + (call & 1) * (size_t)c->flags_half + index) *
+		       PACK_WORDS +
+	       1;
+}
+
+static void send_chunks(const struct oh__kernel_arguments *c, uint32_t call,
+			size_t chunk)
+{
+	void *slot = c->out[1 - c->rank];
+	size_t half = (size_t)(call & 1) * c->half, index = 0;
+
+	for (size_t at = 0; at < c->packs; at += chunk, index++) {
+		size_t first = at * OH__PACK_BYTES;
+		size_t bytes = c->bytes - first < chunk * OH__PACK_BYTES
+				       ? c->bytes - first
+				       : chunk * OH__PACK_BYTES;
+
+		memcpy((char *)slot + half * OH__PACK_BYTES + first,
+		       (const char *)c->send + first, bytes);
+		__atomic_store_n(chunk_flag(c, slot, call, index),
+				 call | OH__FLAG_BIT, __ATOMIC_RELEASE);
+	}
+	index = call / 2 % c->flags_half;
+	if (index * chunk >= c->packs)
+		put(chunk_flag(c, slot, call, index), 0);
+}
+
+static bool await_chunks(const struct oh__kernel_arguments *c, uint32_t call,
+			 size_t chunk, uint32_t *looks)
+{
+	for (size_t i = 0; i * chunk < c->packs; i++) {
+		const uint32_t *flag =
+			chunk_flag(c, c->in[1 - c->rank], call, i);
+		uint32_t seen;
+
+		while ((seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE)) !=
+			       (call | OH__FLAG_BIT) &&
+		       seen != OH__FLAG_RELEASED) {
+			if (++*looks > c->looks) {
+				put(&c->watch->late, 2 - c->rank);
+				return false;
+			}
+			sched_yield();
+		}
+	}
+	return true;
+}
+
+static void staged(const struct oh__kernel_arguments *c, enum oh_dtype dtype,
+		   uint32_t call, const struct fakecuda_launch *launch,
+		   uint32_t *looks)
+{
+	size_t half = (size_t)(call & 1) * c->half * OH__PACK_BYTES;
+	size_t bytes = (size_t)c->packs * OH__PACK_BYTES;
+	unsigned char *all = calloc(bytes, 2);
+	struct oh__cpu_reduce_job job = {
+		.srcs = 2,
+		.dsts = 1,
+		.nt_from = 1,
+		.count = bytes / oh_dtype_bytes(dtype),
+		.dst = {all + bytes},
+	};
+
+	if (!all)
+		return;
+	send_chunks(c, call, launch->block[0] / 2);
+	memcpy(all, c->send, c->bytes);
+	job.src[c->rank] = all;
+	job.src[1 - c->rank] = (unsigned char *)c->in[1 - c->rank] + half;
+	if (await_chunks(c, call, launch->block[0] / 2, looks)) {
+		oh__cpu_reducer_named("plain")
+			->reduce[dtype][c->average ? OH_AVG : OH_SUM](&job);
+		memcpy(c->recv, job.dst[0], c->bytes);
+	}
+	free(all);
+}
+
 static enum oh_dtype dtype_of(const char *kernel)
 {
 	if (strstr(kernel, "_bf16_"))
 		return OH_BF16;
 	return strstr(kernel, "_f16_") ? OH_F16 : OH_F32;
+}
+
+/* For programs that cannot be told otherwise: FAKEKERNELS_FAULT is "wrong RANK
+ * CALL", a wrong result of that call and of all later ones; or "stuck RANK
+ * CALL", a kernel that never ends. */
+static void spoil(const struct oh__kernel_arguments *c, uint32_t call)
+{
+	const char *fault = getenv("FAKEKERNELS_FAULT");
+	unsigned rank, from;
+	char what[8];
+
+	if (!fault || sscanf(fault, "%7s %u %u", what, &rank, &from) != 3 ||
+	    rank != c->rank || call < from)
+		return;
+	if (!strcmp(what, "wrong"))
+		*(unsigned char *)c->recv ^= 1;
+	while (!strcmp(what, "stuck"))
+		sched_yield();
 }
 
 static void all_reduce(const struct fakecuda_launch *launch)
@@ -289,10 +390,13 @@ static void all_reduce(const struct fakecuda_launch *launch)
 		return;
 	if (strstr(launch->kernel, "flagged"))
 		flagged(&c, dtype_of(launch->kernel), call, &looks);
+	else if (strstr(launch->kernel, "staged"))
+		staged(&c, dtype_of(launch->kernel), call, launch, &looks);
 	else if (strstr(launch->kernel, "one_shot"))
 		one_shot(&c, dtype_of(launch->kernel), half, &looks);
 	else
 		two_shot(&c, dtype_of(launch->kernel), half, &looks);
+	spoil(&c, call);
 }
 
 /* The check, and the release. */
@@ -366,14 +470,161 @@ static void release(const struct fakecuda_launch *launch)
 	}
 }
 
+/* The probe. */
+
+/* Is what this GPU stores there lost? */
+static bool is_store_lost(const struct fakecuda_launch *launch, const void *to)
+{
+	const struct oh__cuda *cuda;
+	int owner;
+
+	if (!lost_count || oh__cuda_load(&cuda))
+		return false;
+	return oh__gpu_memory_of(cuda, to, &owner) == OH__GPU_MEMORY_DEVICE &&
+	       is_lost((uint32_t)launch->device, (uint32_t)owner);
+}
+
+static struct oh__probe_arguments
+probe_begin(const struct fakecuda_launch *launch)
+{
+	struct oh__probe_arguments c;
+
+	memcpy(&c, launch->arguments, sizeof(c));
+	for (unsigned i = 1; i < launch->grid[0]; i++)
+		put(c.answer + i, 0);
+	return c;
+}
+
+static void probe_store(const struct fakecuda_launch *launch)
+{
+	struct oh__probe_arguments c;
+
+	memcpy(&c, launch->arguments, sizeof(c));
+	if (is_store_lost(launch, c.to))
+		return;
+	for (uint64_t i = 0; i < c.packs * PACK_WORDS; i++)
+		put((uint32_t *)c.to + i,
+		    (uint32_t)i * OH__PROBE_STEP + c.seed);
+}
+
+static void probe_load(const struct fakecuda_launch *launch)
+{
+	struct oh__probe_arguments c = probe_begin(launch);
+	uint32_t sum = 0;
+
+	for (uint64_t i = 0; i < c.packs * PACK_WORDS; i++)
+		sum += see((const uint32_t *)c.from + i);
+	put(c.answer, sum);
+}
+
+static void probe_count(const struct fakecuda_launch *launch)
+{
+	struct oh__probe_arguments c = probe_begin(launch);
+	uint32_t wrong = 0;
+
+	for (uint64_t i = 0; i < c.packs * PACK_WORDS; i++)
+		wrong += see((const uint32_t *)c.from + i) !=
+			 (uint32_t)i * OH__PROBE_STEP + c.seed;
+	put(c.answer, wrong);
+}
+
+/* A flag that follows waits here for the one that leads. */
+static struct fakecuda_launch following[64];
+static int following_count;
+
+static void probe_tell(const struct fakecuda_launch *launch, uint32_t rounds,
+		       uint32_t loads)
+{
+	struct oh__probe_arguments c;
+
+	memcpy(&c, launch->arguments, sizeof(c));
+	for (uint32_t i = 0; i < rounds; i++)
+		put(c.answer + OH__PROBE_HEAD + i, 1000 * loads);
+	put(c.answer + 1, 1000 * loads * rounds);
+	put(c.answer + 2, 1000 * loads * rounds);
+	put(c.answer + 3, 0);
+	put(c.answer, rounds);
+}
+
+/* Without anyone who follows it is the processor that does, later. */
+static void probe_ping(const struct fakecuda_launch *launch)
+{
+	struct oh__probe_arguments c, other;
+	uint32_t rounds;
+
+	memcpy(&c, launch->arguments, sizeof(c));
+	if (!c.leads) {
+		following[following_count++ % 64] = *launch;
+		return;
+	}
+	rounds = is_store_lost(launch, c.to) ? 0 : c.rounds;
+	if (rounds)
+		put(c.to, c.seed + rounds - 1);
+	for (int i = 0; i < following_count && i < 64; i++) {
+		memcpy(&other, following[i].arguments, sizeof(other));
+		if (other.seed != c.seed)
+			continue;
+		if (is_store_lost(&following[i], other.to))
+			rounds = 0;
+		probe_tell(&following[i], rounds, 1);
+	}
+	probe_tell(launch, rounds, 1);
+}
+
+static void probe_chase(const struct fakecuda_launch *launch)
+{
+	struct oh__probe_arguments c;
+
+	memcpy(&c, launch->arguments, sizeof(c));
+	probe_tell(launch, c.rounds, OH__PROBE_CHAIN);
+}
+
+/* The floors of measurements. */
+
+static void floor_empty(const struct fakecuda_launch *launch)
+{
+	(void)launch;
+}
+
+static void floor_flag(const struct fakecuda_launch *launch)
+{
+	struct oh__floor_arguments c;
+	uint32_t epoch, looks;
+
+	memcpy(&c, launch->arguments, sizeof(c));
+	epoch = c.state[0] + 1;
+	looks = c.state[1] ? c.looks : 0;
+	for (uint32_t k = 0; k < c.ranks; k++)
+		if (k != c.rank && !is_lost(c.rank, k))
+			put(c.flags[k] + c.rank, epoch);
+	for (uint32_t k = 0; k < c.ranks; k++)
+		while (k != c.rank &&
+		       (int32_t)(see(c.flags[c.rank] + k) - epoch) < 0) {
+			if (++looks > c.looks) {
+				put(c.late, 1 + k);
+				c.state[1] = 1;
+				break;
+			}
+			sched_yield();
+		}
+	c.state[0] = epoch;
+}
+
 static const struct {
 	const char *name;
-	size_t bytes;
+	size_t bytes; /* 0: it has no arguments */
 	fakecuda_runner *run;
 } others[] = {
 	{"oh__check_write", sizeof(struct oh__check_arguments), check_write},
 	{"oh__check_read", sizeof(struct oh__check_arguments), check_read},
 	{"oh__release", sizeof(struct oh__release_arguments), release},
+	{"oh__floor_empty", 0, floor_empty},
+	{"oh__floor_flag", sizeof(struct oh__floor_arguments), floor_flag},
+	{"oh__probe_store", sizeof(struct oh__probe_arguments), probe_store},
+	{"oh__probe_load", sizeof(struct oh__probe_arguments), probe_load},
+	{"oh__probe_count", sizeof(struct oh__probe_arguments), probe_count},
+	{"oh__probe_ping", sizeof(struct oh__probe_arguments), probe_ping},
+	{"oh__probe_chase", sizeof(struct oh__probe_arguments), probe_chase},
 };
 
 #define OTHERS (sizeof(others) / sizeof(*others))
@@ -391,19 +642,22 @@ void fakekernels_run(const struct fakecuda_launch *launch)
 void fakekernels_script(char *text, size_t room)
 {
 	static const char *const algorithms[] = {"one_shot", "two_shot",
-						 "flagged"};
+						 "flagged", "staged"};
 	static const char *const dtypes[] = {"f32", "f16", "bf16"};
-	static const char *const kinds[] = {"2", "3", "4", "8", "any"};
+	static const char *const kinds[] = {
+		"2", "3", "4", "8", "any2", "any3", "any4", "any8", "any16"};
 	size_t used = 0;
 
+	following_count = 0;
 	*text = '\0';
 	for (size_t i = 0; i < OTHERS; i++)
 		used += (size_t)snprintf(text + used, room - used,
-					 "kernel %s %zu\n", others[i].name,
-					 others[i].bytes);
-	for (int n = 0; n < 3 * 3 * 5; n++)
+					 others[i].bytes ? "kernel %s %zu\n"
+							 : "kernel %s\n",
+					 others[i].name, others[i].bytes);
+	for (int n = 0; n < 4 * 3 * 9; n++)
 		used += (size_t)snprintf(
 			text + used, room - used, "kernel oh__%s_%s_%s %zu\n",
-			algorithms[n % 3], dtypes[n / 3 % 3], kinds[n / 9],
+			algorithms[n % 4], dtypes[n / 4 % 3], kinds[n / 12],
 			sizeof(struct oh__kernel_arguments));
 }

@@ -17,7 +17,8 @@ void fakekernels_run(const struct fakecuda_launch *launch);
 
 /*
  * From now on what rank from stores into rank to's memory in a check is lost,
- * as on a machine whose driver allows what its IOMMU prevents. -1: of all.
+ * as on a machine whose driver allows what its IOMMU prevents. -1: of all. In
+ * kernels of the probe these are GPUs, and a copy engine loses nothing.
  */
 void fakekernels_lose(int from, int to);
 

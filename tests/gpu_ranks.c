@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cpu/reduce.h"
 #include "kernels/image.h"
@@ -42,6 +44,9 @@ int gpu_ranks_end(int code)
 void gpu_ranks_start(char **argv)
 {
 	(void)argv;
+	/* streams of ranks that share a GPU and a queue of its would wait for
+	 * each other */
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }
 
 int gpu_ranks_end(int code)
@@ -80,7 +85,8 @@ static bool open_device(struct gpu_rank *g)
 	       GPU_FINE(g, cuMemAlloc_v2(&g->recv, g->room));
 }
 
-bool gpu_rank_begin(struct gpu_rank *g, struct ranks_self *self, size_t room)
+bool gpu_rank_open(struct gpu_rank *g, struct ranks_self *self, int ordinal,
+		   size_t room)
 {
 	int devices = gpu_ranks_devices();
 
@@ -94,8 +100,13 @@ bool gpu_rank_begin(struct gpu_rank *g, struct ranks_self *self, size_t room)
 			 "%d devices", devices) ||
 	    !ranks_fine(self, oh__cuda_load(&g->cuda), "oh__cuda_load"))
 		return false;
-	g->ordinal = self->place % devices;
-	if (!open_device(g))
+	g->ordinal = ordinal % devices;
+	return open_device(g);
+}
+
+bool gpu_rank_begin(struct gpu_rank *g, struct ranks_self *self, size_t room)
+{
+	if (!gpu_rank_open(g, self, self->place, room))
 		return false;
 	g->comm = ranks_comm(self, 0);
 	return g->comm != NULL;
@@ -191,8 +202,8 @@ static bool expect(struct gpu_rank *g, const struct gpu_case *test)
 	return true;
 }
 
-bool gpu_rank_right(struct gpu_rank *g, const struct gpu_case *test,
-		    CUstream stream)
+bool gpu_rank_same(struct gpu_rank *g, const struct gpu_case *test,
+		   CUstream stream)
 {
 	size_t bytes = gpu_case_bytes(test);
 
@@ -202,10 +213,115 @@ bool gpu_rank_right(struct gpu_rank *g, const struct gpu_case *test,
 	       GPU_FINE(g, cuMemcpyDtoHAsync_v2(g->got, g->recv + test->recv_at,
 						bytes, stream)) &&
 	       GPU_FINE(g, cuStreamSynchronize(stream)) && expect(g, test) &&
-	       ranks_check(g->self, !memcmp(g->got, g->due, bytes),
+	       !memcmp(g->got, g->due, bytes);
+}
+
+bool gpu_rank_right(struct gpu_rank *g, const struct gpu_case *test,
+		    CUstream stream)
+{
+	return ranks_check(g->self, gpu_rank_same(g, test, stream),
 			   "wrong bits: %zu %s %s at %zu and %zu", test->count,
 			   oh_dtype_name(test->dtype), oh_op_name(test->op),
 			   test->send_at, test->recv_at);
+}
+
+bool gpu_rank_drain(struct gpu_rank *g, CUstream stream, unsigned ms)
+{
+	CUresult code = CUDA_ERROR_NOT_READY;
+
+	for (unsigned i = 0; code == CUDA_ERROR_NOT_READY && i < ms; i++) {
+		code = g->cuda->cuStreamQuery(stream);
+		if (code == CUDA_ERROR_NOT_READY)
+			nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	return ranks_check(g->self, code == CUDA_SUCCESS,
+			   "a stream that is to be idle within %u ms says %d",
+			   ms, (int)code);
+}
+
+static long resident_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	long pages = 0;
+
+	if (file && fscanf(file, "%*d %ld", &pages) != 1)
+		pages = 0;
+	if (file)
+		fclose(file);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
+struct gpu_holds gpu_rank_holds(struct gpu_rank *g)
+{
+	struct gpu_holds now = {.host = leftovers_now(),
+				.resident_bytes = resident_bytes()};
+	size_t left = 0, total = 0;
+
+	GPU_FINE(g, cuMemGetInfo_v2(&left, &total));
+	now.device_bytes = total - left;
+#ifdef OH_TESTS_FAKE
+	now.objects = fakecuda_live(NULL);
+#endif
+	return now;
+}
+
+/* Less than a mailbox, and what a driver's and the C library's caches take; a
+ * driver opens files and starts threads as it needs them. */
+#define DEVICE_SLACK ((size_t)16 << 20)
+#define RESIDENT_SLACK (16l << 20)
+#ifdef OH_TESTS_FAKE
+#define FEW 0
+#else
+#define FEW 3
+#endif
+
+bool gpu_rank_check_growth(struct gpu_rank *g, const struct gpu_holds *before,
+			   const struct gpu_holds *after)
+{
+	const struct leftovers *one = &before->host, *other = &after->host;
+	char text[256];
+
+	ranks_check(g->self,
+		    other->fds <= one->fds + FEW &&
+			    other->threads <= one->threads + FEW &&
+			    other->own_maps <= one->own_maps &&
+			    other->names <= one->names,
+		    "growth: %s", leftovers_text(one, other, text));
+	ranks_check(g->self,
+		    after->device_bytes <= before->device_bytes + DEVICE_SLACK,
+		    "GPU memory: %zu bytes to %zu", before->device_bytes,
+		    after->device_bytes);
+	ranks_check(g->self, after->objects <= before->objects,
+		    "the driver's objects: %u to %u", before->objects,
+		    after->objects);
+	/* a checker's own memory grows */
+	if (!ranks_sanitized() && !ranks_quick())
+		ranks_check(g->self,
+			    after->resident_bytes <=
+				    before->resident_bytes + RESIDENT_SLACK,
+			    "resident: %ld bytes to %ld",
+			    before->resident_bytes, after->resident_bytes);
+	return !ranks_failures(g->self);
+}
+
+void gpu_id_put(_Atomic uint64_t *words, const struct oh_unique_id *id)
+{
+	uint64_t plain[GPU_ID_WORDS];
+
+	memcpy(plain, id, sizeof(plain));
+	for (int i = 0; i < GPU_ID_WORDS; i++)
+		atomic_store(&words[i], plain[i]);
+}
+
+struct oh_unique_id gpu_id_get(_Atomic uint64_t *words)
+{
+	uint64_t plain[GPU_ID_WORDS];
+	struct oh_unique_id id;
+
+	for (int i = 0; i < GPU_ID_WORDS; i++)
+		plain[i] = atomic_load(&words[i]);
+	memcpy(&id, plain, sizeof(id));
+	return id;
 }
 
 bool gpu_rank_try(struct gpu_rank *g, const struct gpu_case *test,

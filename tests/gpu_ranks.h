@@ -9,6 +9,7 @@
 #ifndef OH_TESTS_GPU_RANKS_H
 #define OH_TESTS_GPU_RANKS_H
 
+#include "leftovers.h"
 #include "ranks.h"
 #include "vendor/cuda.h"
 
@@ -35,8 +36,11 @@ int gpu_ranks_end(int code);
 const char *gpu_ranks_absent(void);
 int gpu_ranks_devices(void);
 
-/* Context, buffers and communicator of ids[0]; false if something failed, which
- * is noted. */
+/* Context, streams and buffers on that device of those that are there; false if
+ * something failed, which is noted. */
+bool gpu_rank_open(struct gpu_rank *rank, struct ranks_self *self, int ordinal,
+		   size_t room);
+/* The same, and the communicator of ids[0]. */
 bool gpu_rank_begin(struct gpu_rank *rank, struct ranks_self *self,
 		    size_t room);
 void gpu_rank_end(struct gpu_rank *rank);
@@ -60,9 +64,33 @@ enum oh_status gpu_rank_call(struct gpu_rank *rank, const struct gpu_case *test,
 /* Waits for the stream; are the bits those of the processor's engine? */
 bool gpu_rank_right(struct gpu_rank *rank, const struct gpu_case *test,
 		    CUstream stream);
+/* The same, and no failure if they are not. */
+bool gpu_rank_same(struct gpu_rank *rank, const struct gpu_case *test,
+		   CUstream stream);
+/* Waits until the stream is idle, for so long; a failure after that. */
+bool gpu_rank_drain(struct gpu_rank *rank, CUstream stream, unsigned ms);
 /* All three. */
 bool gpu_rank_try(struct gpu_rank *rank, const struct gpu_case *test,
 		  CUstream stream);
+
+/* What a rank's process and its GPU hold, while nothing of it is at work. */
+struct gpu_holds {
+	struct leftovers host;
+	long resident_bytes;
+	size_t device_bytes; /* taken on the GPU, by all its users */
+	unsigned objects; /* of the fake driver, which are alive */
+};
+
+struct gpu_holds gpu_rank_holds(struct gpu_rank *rank);
+/* Nothing is more than it was, but for some slack of caches. */
+bool gpu_rank_check_growth(struct gpu_rank *rank,
+			   const struct gpu_holds *before,
+			   const struct gpu_holds *after);
+
+/* An id that comes later than a run's, by GPU_ID_WORDS of its words. */
+#define GPU_ID_WORDS ((int)sizeof(struct oh_unique_id) / 8)
+void gpu_id_put(_Atomic uint64_t *words, const struct oh_unique_id *id);
+struct oh_unique_id gpu_id_get(_Atomic uint64_t *words);
 
 /* A driver's call that must succeed; a failure is noted. */
 #define GPU_FINE(rank, call)                                                   \

@@ -9,8 +9,13 @@
 #include "kernels/image.h"
 
 #define EPOCH_BYTES (1u << 16)
-/* the second half of them, for what carries flags */
-#define FLAGGED_EPOCH (EPOCH_BYTES / 2)
+
+/* Where the epochs of each algorithm begin; those that share slots share them.
+ */
+static const CUdeviceptr epochs_at[RIG_ALGORITHMS] = {
+	[RIG_FLAGGED] = EPOCH_BYTES / 2,
+	[RIG_STAGED] = EPOCH_BYTES / 4 * 3,
+};
 
 static bool enter(struct rig *rig, const struct rig_device *device)
 {
@@ -115,9 +120,10 @@ static bool make_rank(struct rig *rig, int index)
 	       !OH__CUDA(cuda->cuMemsetD32Async(rank->mailbox, OH__WORD_EMPTY,
 						RIG_FLAGGED_AT / 4,
 						rank->stream)) &&
-	       !OH__CUDA(cuda->cuMemsetD32Async(rank->mailbox + RIG_FLAGGED_AT,
-						0, RIG_FLAGGED_BYTES / 4,
-						rank->stream));
+	       !OH__CUDA(cuda->cuMemsetD32Async(
+		       rank->mailbox + RIG_FLAGGED_AT, 0,
+		       (RIG_FLAGGED_BYTES + RIG_STAGED_BYTES) / 4,
+		       rank->stream));
 }
 
 bool rig_begin(struct rig *rig, int ranks, enum rig_placement placement,
@@ -162,7 +168,7 @@ void rig_end(struct rig *rig)
 	}
 }
 
-/* "oh__two_shot_bf16_4", or "..._any" */
+/* "oh__two_shot_bf16_4", or "..._any4" */
 static bool find_kernel(struct rig *rig, int index, const struct rig_call *call,
 			CUfunction *kernel)
 {
@@ -170,17 +176,18 @@ static bool find_kernel(struct rig *rig, int index, const struct rig_call *call,
 		[RIG_ONE_SHOT] = "one_shot",
 		[RIG_TWO_SHOT] = "two_shot",
 		[RIG_FLAGGED] = "flagged",
+		[RIG_STAGED] = "staged",
 	};
 	bool own = rig->ranks <= 4 || rig->ranks == 8;
 	bool fast = own && !(call->general >> index & 1) && !call->average &&
 		    !(call->bytes % 16) && !(call->send_at % 16) &&
 		    !(call->recv_at % 16);
-	char name[64], kind[16] = "any";
+	int width = rig->ranks <= 4 ? rig->ranks : rig->ranks <= 8 ? 8 : 16;
+	char name[64];
 
-	if (fast)
-		snprintf(kind, sizeof(kind), "%d", rig->ranks);
-	snprintf(name, sizeof(name), "oh__%s_%s_%s",
-		 algorithms[call->algorithm], oh_dtype_name(call->dtype), kind);
+	snprintf(name, sizeof(name), "oh__%s_%s_%s%d",
+		 algorithms[call->algorithm], oh_dtype_name(call->dtype),
+		 fast ? "" : "any", width);
 	return !OH__CUDA(rig->cuda->cuModuleGetFunction(
 		kernel, rig->rank[index].device->module, name));
 }
@@ -194,6 +201,9 @@ static void *slot_of(const struct rig *rig, const struct rig_call *call,
 	if (call->algorithm == RIG_FLAGGED)
 		return (void *)(base + RIG_FLAGGED_AT +
 				(size_t)from * 2 * RIG_HALF_BYTES);
+	if (call->algorithm == RIG_STAGED)
+		return (void *)(base + RIG_STAGED_AT +
+				(size_t)from * RIG_STAGED_SLOT_BYTES);
 	return (void *)(base + (size_t)from * RIG_SLOT_BYTES);
 }
 
@@ -202,7 +212,7 @@ static void fill_arguments(const struct rig *rig, int index,
 			   struct oh__kernel_arguments *a)
 {
 	const struct rig_rank *rank = &rig->rank[index];
-	bool flagged = call->algorithm == RIG_FLAGGED;
+	uint32_t chunk = rig->threads / 2;
 
 	memset(a, 0, sizeof(*a));
 	a->send = (const void *)(rank->send + call->send_at);
@@ -210,12 +220,16 @@ static void fill_arguments(const struct rig *rig, int index,
 	a->bytes = call->bytes;
 	a->packs = (uint32_t)((call->bytes + 15) / 16);
 	a->part = (a->packs + (uint32_t)rig->ranks - 1) / (uint32_t)rig->ranks;
-	a->half = RIG_HALF_BYTES / OH__PACK_BYTES;
+	a->half = (uint32_t)(call->half_bytes ? call->half_bytes
+					      : RIG_HALF_BYTES) /
+		  OH__PACK_BYTES;
+	a->flags = 2 * RIG_HALF_BYTES / OH__PACK_BYTES;
+	a->flags_half = (a->half + chunk - 1) / chunk;
 	a->rank = (uint32_t)index;
 	a->ranks = (uint32_t)rig->ranks;
 	a->average = call->average;
 	a->looks = call->looks ? call->looks : 10000000;
-	a->epoch = (uint32_t *)(rank->epoch + (flagged ? FLAGGED_EPOCH : 0));
+	a->epoch = (uint32_t *)(rank->epoch + epochs_at[call->algorithm]);
 	a->watch = &rig->watch[index];
 	for (int k = 0; k < rig->ranks; k++) {
 		a->in[k] = slot_of(rig, call, k, index);

@@ -20,12 +20,18 @@
 /* behind them, for what carries flags, slots of two halves */
 #define RIG_FLAGGED_AT (OH__KERNEL_RANKS * RIG_SLOT_BYTES)
 #define RIG_FLAGGED_BYTES (OH__KERNEL_RANKS * 2 * RIG_HALF_BYTES)
-#define RIG_MAILBOX_BYTES (RIG_FLAGGED_AT + RIG_FLAGGED_BYTES)
+/* and for chunks of two ranks, slots of two halves and their flags */
+#define RIG_STAGED_AT (RIG_FLAGGED_AT + RIG_FLAGGED_BYTES)
+#define RIG_STAGED_SLOT_BYTES (3 * RIG_HALF_BYTES)
+#define RIG_STAGED_BYTES (2 * RIG_STAGED_SLOT_BYTES)
+#define RIG_MAILBOX_BYTES (RIG_STAGED_AT + RIG_STAGED_BYTES)
 
 enum rig_algorithm {
 	RIG_ONE_SHOT,
 	RIG_TWO_SHOT,
 	RIG_FLAGGED, /* in a region of its own */
+	RIG_STAGED, /* the same; of two ranks */
+	RIG_ALGORITHMS
 };
 
 enum rig_placement {
@@ -67,6 +73,7 @@ struct rig_call {
 	bool average;
 	/* bit i: rank i runs the kernel for anything, where another would do */
 	uint32_t general;
+	size_t half_bytes; /* of a slot; 0: RIG_HALF_BYTES */
 	uint32_t looks;
 	uint32_t absent; /* bit i: rank i does not come */
 };

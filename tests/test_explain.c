@@ -5,6 +5,7 @@
  * forced by a setting is told so, and a caller that knows fewer fields gets
  * those. Then the log: levels and the sink.
  */
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ static void explain(struct ranks_self *self, struct oh_comm *comm,
 	/* what is not filled shows */
 	memset(route, 0xff, sizeof(*route));
 	route->size = sizeof(*route);
+	route->memory = OH_MEMORY_HOST;
 	ranks_fine(
 		self,
 		oh_comm_explain(comm, collective, bytes, OH_F32, OH_SUM, route),
@@ -251,6 +253,8 @@ static void smaller(struct ranks_self *self)
 	for (size_t size = 0; size <= sizeof(route) + 9; size += 3) {
 		memset(&route, 0xee, sizeof(route));
 		route.size = size;
+		if (size >= offsetof(struct oh_route, peers))
+			route.memory = OH_MEMORY_HOST;
 		status = oh_comm_explain(comm, OH_ALL_REDUCE, 4096, OH_F32,
 					 OH_SUM, &route);
 		if (size < sizeof(size_t) || size > sizeof(route))

@@ -63,21 +63,41 @@ static uint64_t sent(const struct oh__gpu_layout *layout,
 	       (class->algorithm == OH__GPU_FLAGGED ? 2 : 1);
 }
 
+/* A slot is its halves, and the flags of both where they stand apart. */
+static bool adds_up(const struct oh__gpu_class *class)
+{
+	uint64_t halves = class->algorithm == OH__GPU_TWO_SHOT ? 4 : 2;
+	uint64_t data = halves * class->half_bytes;
+	uint64_t chunk = class->threads / 2 * OH__PACK_BYTES;
+
+	if (class->algorithm == OH__GPU_FLAGGED)
+		return class->slot_bytes == data && !class->flags_offset &&
+		       class->flags_bytes == class->half_bytes;
+	if (class->algorithm != OH__GPU_STAGED)
+		return class->slot_bytes == data && !class->flags_offset &&
+		       !class->flags_bytes;
+	return class->flags_offset == data &&
+	       class->slot_bytes == data + 2 * class->flags_bytes &&
+	       class->flags_bytes % OH__PACK_BYTES == 0 &&
+	       class->flags_bytes / OH__PACK_BYTES * chunk >=
+		       class->half_bytes &&
+	       (class->flags_bytes / OH__PACK_BYTES - 1) * chunk <
+		       class->half_bytes;
+}
+
 static bool holds_calls(const struct oh__gpu_layout *layout)
 {
 	uint64_t first = 1;
 
 	for (int c = 0; c < layout->classes; c++) {
 		const struct oh__gpu_class *class = &layout->class[c];
-		unsigned halves = class->algorithm == OH__GPU_TWO_SHOT ? 4 : 2;
 
 		if (class->last_bytes < first ||
 		    class->last_bytes % OH__PACK_BYTES ||
 		    class->half_bytes % OH__PACK_BYTES ||
 		    sent(layout, class, class->last_bytes) >
 			    class->half_bytes ||
-		    class->slot_bytes != halves * class->half_bytes ||
-		    class->threads % 32 || !class->threads ||
+		    !adds_up(class) || class->threads % 32 || !class->threads ||
 		    oh__gpu_layout_find(layout, first) != class ||
 		    oh__gpu_layout_find(layout, class->last_bytes) != class)
 			return false;

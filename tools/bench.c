@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `onehop bench`: from flags to a plan, from a run to its writers. With
- * --worker it is a rank of such a run (bench/worker.h).
+ * --worker it is a rank of such a run (bench/ranks.h).
  */
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/device_data.h"
 #include "bench/interrupt.h"
+#include "bench/ranks.h"
 #include "bench/run.h"
-#include "bench/subject_onehop.h"
-#include "bench/worker.h"
 #include "tools/bench_file.h"
 #include "tools/bench_options.h"
 #include "tools/bench_write.h"
@@ -32,24 +31,47 @@ struct show {
 	uint64_t begin_ns, last_ns;
 };
 
-/* Where the buffers are: the ways to run. */
-struct frame_kind {
+/* Where the buffers are. */
+struct memory_kind {
 	const char *key, *text;
-	/* false with the reason */
-	bool (*can_run)(char *reason, size_t room);
-	void (*run)(const struct bench_plan *plan,
-		    const struct bench_watcher *watcher,
-		    struct bench_result *result);
+	/* Finds what is needed; OH_ERR_UNSUPPORTED: it is not there. */
+	enum oh_status (*find)(struct bench_about *about, char *reason,
+			       size_t room);
 };
 
-static bool host_can_run(char *reason, size_t room)
+static enum oh_status find_nothing(struct bench_about *about, char *reason,
+				   size_t room)
 {
-	return true;
+	return OH_OK;
 }
 
-static const struct frame_kind frame_kinds[] = {
-	{"host", "host memory, ranks on processors", host_can_run, bench_run},
+static enum oh_status find_gpus(struct bench_about *about, char *reason,
+				size_t room)
+{
+	return bench_gpus_find(&about->gpus, reason, room);
+}
+
+static const struct memory_kind memory_kinds[] = {
+	{"host", "host memory", find_nothing},
+	{"device", "GPU memory", find_gpus},
 };
+
+/* EXIT_FINE, or what it ends with after a message. */
+static int find_memory(const struct bench_options *options,
+		       struct bench_about *about)
+{
+	const struct memory_kind *kind = memory_kinds;
+	enum oh_status status;
+	char reason[600];
+
+	while (strcmp(kind->key, options->memory) != 0)
+		kind++;
+	status = kind->find(about, reason, sizeof(reason));
+	if (!status)
+		return EXIT_FINE;
+	fprintf(stderr, "onehop bench: %s: %s\n", kind->text, reason);
+	return status == OH_ERR_UNSUPPORTED ? EXIT_NOTHING : EXIT_ENVIRONMENT;
+}
 
 static void clear_progress(struct show *show)
 {
@@ -114,61 +136,28 @@ static void on_complaint(void *context, const char *text)
 	fprintf(stderr, "onehop bench: %s\n", text);
 }
 
-struct thread {
-	pthread_t id;
-	int socket, code;
-};
-
-static void *serve_thread(void *argument)
+static int choose_ranks(const struct bench_options *options, int places)
 {
-	struct thread *thread = argument;
+	int ranks = options->ranks;
 
-	thread->code =
-		bench_worker_serve(&bench_subject_onehop, thread->socket, -1);
-	return NULL;
-}
-
-/* A rank, or a process of rank threads: "7" or "7,9". */
-static int serve(const char *list)
-{
-	struct thread threads[OH_MAX_RANKS] = {0};
-	int count = 0, code = 0;
-
-	for (const char *at = list; *at && count < OH_MAX_RANKS;) {
-		char *end;
-
-		threads[count].socket = (int)strtol(at, &end, 10);
-		if (end == at)
-			break;
-		count++;
-		at = end + (*end == ',');
-	}
-	if (count == 1)
-		return bench_worker_serve(&bench_subject_onehop,
-					  threads[0].socket, -1);
-	for (int i = 0; i < count; i++) {
-		if (pthread_create(&threads[i].id, NULL, serve_thread,
-				   &threads[i]))
-			_exit(EXIT_ENVIRONMENT);
-	}
-	for (int i = 0; i < count; i++) {
-		pthread_join(threads[i].id, NULL);
-		code |= threads[i].code;
-	}
-	return code;
+	if (!ranks)
+		ranks = places < 2 ? 2 : places;
+	return ranks > OH_MAX_RANKS ? OH_MAX_RANKS : ranks;
 }
 
 static void fill_frame(const struct bench_options *options,
-		       struct bench_frame *frame)
+		       const struct bench_gpus *gpus, struct bench_frame *frame)
 {
 	frame->processors = binding_processors();
-	frame->ranks = options->ranks;
-	if (!frame->ranks)
-		frame->ranks = frame->processors < 2 ? 2 : frame->processors;
-	if (frame->ranks > OH_MAX_RANKS)
-		frame->ranks = OH_MAX_RANKS;
-	frame->pinned =
-		options->pin && binding_choose(frame->ranks, frame->cpu);
+	frame->device = options->device;
+	frame->graph = options->device && options->graph;
+	frame->gpus = gpus->count;
+	frame->forbid_peer = options->forbid_peer;
+	frame->ranks = choose_ranks(
+		options, options->device ? gpus->count : frame->processors);
+	/* a rank on a GPU waits for it, and NCCL starts threads of its own */
+	frame->pinned = options->pin && !options->device &&
+			binding_choose(frame->ranks, frame->cpu);
 	frame->threads = options->threads;
 	frame->in_place = options->in_place;
 	frame->comm_alloc = options->comm_alloc;
@@ -176,27 +165,47 @@ static void fill_frame(const struct bench_options *options,
 	bench_clock_open(&frame->clock);
 }
 
-static bool make_plan(const struct bench_options *options,
-		      struct bench_plan *plan)
+/* What a case needs on each side of a rank. */
+static uint64_t side_of(const struct bench_case *what)
+{
+	return what->buffers ? bench_device_side(what->bytes, what->buffers)
+			     : what->bytes;
+}
+
+static void fill_sides(struct bench_plan *plan)
 {
 	struct bench_frame *frame = &plan->frame;
 
+	frame->buffer_bytes = frame->device
+				      ? bench_device_side(BENCH_LEAST_BYTES, 1)
+				      : BENCH_LEAST_BYTES;
+	for (size_t i = 0; i < plan->case_count; i++) {
+		uint64_t side = side_of(&plan->cases[i]);
+
+		if (side > frame->buffer_bytes)
+			frame->buffer_bytes = side;
+	}
+	frame->mailbox_bytes =
+		frame->device ? BENCH_LEAST_BYTES : frame->buffer_bytes;
+}
+
+static bool make_plan(const struct bench_options *options,
+		      const struct bench_gpus *gpus, struct bench_plan *plan)
+{
+	struct bench_frame *frame = &plan->frame;
+	int places;
+
 	memset(plan, 0, sizeof(*plan));
-	fill_frame(options, frame);
+	fill_frame(options, gpus, frame);
+	places = frame->device ? frame->gpus : frame->processors;
 	plan->check = options->check;
 	memcpy(plan->peer, options->peer, sizeof(plan->peer));
-	if (!bench_options_cases(options, frame->ranks,
-				 frame->ranks > frame->processors, &plan->cases,
-				 &plan->case_count))
+	if (!bench_options_cases(options, frame->ranks, frame->ranks > places,
+				 &plan->cases, &plan->case_count))
 		return false;
 	for (int i = 0; i < BENCH_PEER_COUNT; i++)
 		frame->fits |= plan->peer[i];
-	frame->buffer_bytes = BENCH_LEAST_BYTES;
-	for (size_t i = 0; i < plan->case_count; i++) {
-		if (plan->cases[i].bytes > frame->buffer_bytes)
-			frame->buffer_bytes = plan->cases[i].bytes;
-	}
-	frame->mailbox_bytes = frame->buffer_bytes;
+	fill_sides(plan);
 	return true;
 }
 
@@ -273,20 +282,10 @@ static int run(const struct bench_options *options,
 					.started = on_started,
 					.rows = on_rows,
 					.complain = on_complaint};
-	const struct frame_kind *kind = &frame_kinds[0];
 	struct bench_result result;
-	char reason[256];
 	int code;
 
-	for (size_t i = 0; i < sizeof(frame_kinds) / sizeof(*kind); i++) {
-		if (!strcmp(frame_kinds[i].key, options->memory))
-			kind = &frame_kinds[i];
-	}
-	if (!kind->can_run(reason, sizeof(reason))) {
-		fprintf(stderr, "onehop bench: %s: %s\n", kind->text, reason);
-		return EXIT_NOTHING;
-	}
-	kind->run(plan, &watcher, &result);
+	bench_run(plan, &watcher, &result);
 	clear_progress(show);
 	/* after a signal files stay as they were */
 	if (result.exit_code <= 128 && result.version[0])
@@ -301,18 +300,22 @@ int command_bench(int argc, char **argv)
 	struct bench_options options;
 	struct bench_plan plan;
 	struct show show = {.plan = &plan, .begin_ns = bench_now_ns()};
-	int code = EXIT_ENVIRONMENT;
+	int code;
 
 	if (!bench_options_parse(argc, argv, &options))
 		return EXIT_USAGE;
 	if (options.worker)
-		return serve(options.worker);
+		return bench_ranks_serve(options.worker);
 	if (options.help) {
 		bench_options_help(stdout);
 		return EXIT_FINE;
 	}
-	if (!make_plan(&options, &plan))
+	code = find_memory(&options, &show.about);
+	if (code)
+		return code;
+	if (!make_plan(&options, &show.about.gpus, &plan))
 		return EXIT_USAGE;
+	code = EXIT_ENVIRONMENT;
 	show.about.memory = options.memory;
 	show.about.argc = argc - 1;
 	show.about.argv = argv + 1;

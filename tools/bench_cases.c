@@ -5,7 +5,38 @@
  */
 #include <stdlib.h>
 
+#include "bench/device_data.h"
 #include "tools/bench_options.h"
+
+static void fill_calls(const struct bench_options *options, bool crowded,
+		       struct bench_case *what)
+{
+	what->calls = 1;
+	what->iterations =
+		options->iterations
+			? options->iterations
+			: bench_default_iterations(what->bytes, crowded);
+	what->warmups = options->warmups >= 0
+				? options->warmups
+				: bench_default_warmups(what->bytes);
+}
+
+static void fill_replays(const struct bench_options *options, bool crowded,
+			 struct bench_case *what)
+{
+	what->calls = options->calls
+			      ? options->calls
+			      : bench_default_calls(what->bytes, crowded);
+	what->iterations =
+		options->iterations
+			? options->iterations
+			: bench_default_replays(what->bytes, crowded);
+	what->warmups = options->warmups;
+	what->buffers = bench_device_buffers(what->bytes);
+	/* each is taken, and their number stays odd */
+	while (what->buffers > (uint32_t)what->calls)
+		what->buffers -= 2;
+}
 
 static void fill_case(const struct bench_options *options, int ranks,
 		      bool crowded, uint64_t bytes, struct bench_case *what)
@@ -20,13 +51,10 @@ static void fill_case(const struct bench_options *options, int ranks,
 	if (!what->count)
 		what->count = 1;
 	what->bytes = what->count * unit;
-	what->iterations =
-		options->iterations
-			? options->iterations
-			: bench_default_iterations(what->bytes, crowded);
-	what->warmups = options->warmups >= 0
-				? options->warmups
-				: bench_default_warmups(what->bytes);
+	if (options->device)
+		fill_replays(options, crowded, what);
+	else
+		fill_calls(options, crowded, what);
 }
 
 /* All sizes of one kind; sizes that round to the same bytes once. */

@@ -73,25 +73,84 @@ static json_t *json_peers(const struct bench_result *result)
 	return list;
 }
 
-static json_t *json_floors(const struct bench_result *result)
+static json_t *json_copies(const struct bench_result *result)
 {
 	json_t *copies = json_array();
 
 	for (size_t i = 0; i < result->floor_count; i++) {
 		const struct bench_floor_row *floor = &result->floors[i];
 
-		json_array_append_new(copies,
-				      json_pack("{s:I, s:f}", "bytes",
-						(json_int_t)floor->bytes, "us",
-						floor->copy_us));
+		if (floor->copy_us > 0)
+			json_array_append_new(
+				copies, json_pack("{s:I, s:f}", "bytes",
+						  (json_int_t)floor->bytes,
+						  "us", floor->copy_us));
 	}
-	return json_pack("{s:{s:o, s:o}, s:o}", "flag_exchange_us", "before",
+	return copies;
+}
+
+/* Of a device: in the rounds of the first case of each size. */
+static json_t *json_kernels(const struct bench_result *result)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < result->floor_count; i++) {
+		const struct bench_floor_row *floor = &result->floors[i];
+
+		if (floor->empty_us <= 0)
+			continue;
+		json_array_append_new(
+			list,
+			json_pack("{s:I, s:f, s:o}", "bytes",
+				  (json_int_t)floor->bytes, "empty_kernel_us",
+				  floor->empty_us, "flag_exchange_us",
+				  number_or_null(floor->flag_us > 0,
+						 floor->flag_us)));
+	}
+	return list;
+}
+
+static json_t *json_floors(const struct bench_result *result)
+{
+	return json_pack("{s:{s:o, s:o}, s:o, s:o, s:o}", "flag_exchange_us",
+			 "before",
 			 number_or_null(result->flag_before_us > 0,
 					result->flag_before_us),
 			 "after",
 			 number_or_null(result->flag_after_us > 0,
 					result->flag_after_us),
-			 "copy", copies);
+			 "copy", json_copies(result), "flag_place",
+			 text_or_null(result->flag_place), "kernels",
+			 json_kernels(result));
+}
+
+static json_t *json_gpus(const struct bench_gpus *gpus)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < gpus->count; i++)
+		json_array_append_new(list, json_string(gpus->name[i]));
+	return list;
+}
+
+/* Of a device, NULL on host memory. */
+static json_t *json_device(const struct bench_about *about,
+			   const struct bench_frame *frame)
+{
+	const char *forbidden = bench_forbidden(frame);
+
+	if (!frame->device)
+		return json_null();
+	return json_pack("{s:o, s:o, s:s, s:s, s:s, s:o, s:b}", "gpus",
+			 json_gpus(&about->gpus), "driver_version",
+			 text_or_null(about->gpus.driver), "cuda_version",
+			 about->gpus.cuda, "method",
+			 frame->graph ? "graph" : "eager", "time",
+			 "a replay's time of the rank that started last, "
+			 "divided by its calls",
+			 "forbid_peer",
+			 text_or_null(forbidden ? forbidden : ""),
+			 "gpus_are_shared", frame->ranks > frame->gpus);
 }
 
 static json_t *json_us(const struct bench_row *row)
@@ -119,13 +178,14 @@ static json_t *json_row(const struct bench_row *row)
 						 : json_null(),
 		"subject", row->subject, "path", text_or_null(row->path));
 	json_t *rest = json_pack(
-		"{s:o, s:o, s:o, s:o, s:o, s:i, s:f, s:o, s:o}", "reducer",
+		"{s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o}", "reducer",
 		text_or_null(row->reducer), "us", json_us(row), "algbw_gb_s",
 		number_or_null(row->measured, row->algbw), "busbw_gb_s",
 		number_or_null(row->measured, row->busbw), "wrong",
 		checked ? json_integer((json_int_t)row->wrong) : json_null(),
-		"iterations", what->iterations, "flag_exchange_us",
-		row->flag_us, "ratio",
+		"iterations", what->iterations, "calls_per_iteration",
+		what->calls, "flag_exchange_us",
+		number_or_null(row->flag_us > 0, row->flag_us), "ratio",
 		number_or_null(row->measured && row->ratio > 0, row->ratio),
 		"refused", text_or_null(row->why));
 
@@ -183,6 +243,7 @@ char *bench_json(const struct bench_about *about, const struct bench_plan *plan,
 	if (!json_object_set_new(root, "pinned_cpus", json_pinned(frame)) &&
 	    !json_object_set_new(root, "processors_usable",
 				 json_integer(frame->processors)) &&
+	    !json_object_set_new(root, "device", json_device(about, frame)) &&
 	    !json_object_set_new(root, "reducer",
 				 text_or_null(result->reducer)) &&
 	    !json_object_set_new(root, "arguments", json_arguments(about)) &&

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tools/bench_absent.h"
+#include "tools/bench_names.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -105,13 +106,13 @@ static bool set_timeout(struct bench_options *options, const char *value)
 
 static bool set_in_place(struct bench_options *options, const char *value)
 {
-	options->in_place = true;
+	options->in_place = 1;
 	return true;
 }
 
 static bool set_out_of_place(struct bench_options *options, const char *value)
 {
-	options->in_place = false;
+	options->in_place = 0;
 	return true;
 }
 
@@ -124,7 +125,37 @@ static bool set_alloc(struct bench_options *options, const char *value)
 static bool set_memory(struct bench_options *options, const char *value)
 {
 	options->memory = value;
-	return !strcmp(value, "host");
+	options->device = !strcmp(value, "device");
+	return options->device || !strcmp(value, "host");
+}
+
+/* What means nothing on host memory. */
+static bool set_graph(struct bench_options *options, const char *value)
+{
+	options->device_flag = "--graph";
+	options->graph = true;
+	return true;
+}
+
+static bool set_eager(struct bench_options *options, const char *value)
+{
+	options->device_flag = "--eager";
+	options->graph = false;
+	return true;
+}
+
+static bool set_calls(struct bench_options *options, const char *value)
+{
+	options->device_flag = "--calls";
+	return set_int(value, 1, 10000, &options->calls);
+}
+
+/* The library reads the list and says what is wrong with it. */
+static bool set_forbid_peer(struct bench_options *options, const char *value)
+{
+	options->device_flag = "--forbid-peer";
+	options->forbid_peer = value;
+	return *value && strlen(value) < 200;
 }
 
 static bool set_threads(struct bench_options *options, const char *value)
@@ -168,114 +199,26 @@ static bool set_help(struct bench_options *options, const char *value)
 	return true;
 }
 
-/* The index of a name, -1 if there is none. */
-typedef int find_name(const char *name, size_t length);
-
-static bool same(const char *name, const char *text, size_t length)
-{
-	return strlen(name) == length && !memcmp(name, text, length);
-}
-
-static int find_dtype(const char *name, size_t length)
-{
-	/* as nccl-tests and frameworks say */
-	static const struct {
-		const char *name;
-		enum oh_dtype dtype;
-	} others[] = {
-		{"double", OH_F64},    {"float64", OH_F64}, {"float", OH_F32},
-		{"float32", OH_F32},   {"half", OH_F16},    {"float16", OH_F16},
-		{"bfloat16", OH_BF16}, {"int64", OH_I64},   {"uint64", OH_U64},
-		{"int32", OH_I32},     {"uint32", OH_U32},  {"int8", OH_I8},
-		{"uint8", OH_U8},
-	};
-
-	for (int i = 0; i < OH_DTYPE_COUNT; i++) {
-		if (same(oh_dtype_name((enum oh_dtype)i), name, length))
-			return i;
-	}
-	for (size_t i = 0; i < COUNT(others); i++) {
-		if (same(others[i].name, name, length))
-			return (int)others[i].dtype;
-	}
-	return -1;
-}
-
-static int find_op(const char *name, size_t length)
-{
-	for (int i = 0; i < OH_OP_COUNT; i++) {
-		if (same(oh_op_name((enum oh_op)i), name, length))
-			return i;
-	}
-	return -1;
-}
-
-static int find_collective(const char *name, size_t length)
-{
-	for (int i = 0; i < OH_COLLECTIVE_COUNT; i++) {
-		if (same(oh_collective_name((enum oh_collective)i), name,
-			 length))
-			return i;
-	}
-	return -1;
-}
-
-static int find_peer(const char *name, size_t length)
-{
-	for (int i = 0; i < BENCH_PEER_COUNT; i++) {
-		if (same(bench_peer_name((enum bench_peer)i), name, length))
-			return i;
-	}
-	return -1;
-}
-
-/* "a,b" or "all": a bit for each. */
-static bool parse_set(const char *text, find_name *find, int count,
-		      unsigned *set)
-{
-	*set = 0;
-	if (!strcmp(text, "all")) {
-		*set = (1u << count) - 1;
-		return true;
-	}
-	for (;;) {
-		size_t length = strcspn(text, ",");
-		int index = find(text, length);
-
-		if (index < 0)
-			return false;
-		*set |= 1u << index;
-		if (!text[length])
-			return true;
-		text += length + 1;
-	}
-}
-
 static bool set_dtypes(struct bench_options *options, const char *value)
 {
-	return parse_set(value, find_dtype, OH_DTYPE_COUNT, &options->dtypes);
+	return bench_names_dtypes(value, &options->dtypes);
 }
 
 static bool set_ops(struct bench_options *options, const char *value)
 {
-	return parse_set(value, find_op, OH_OP_COUNT, &options->ops);
+	return bench_names_ops(value, &options->ops);
 }
 
 static bool set_collectives(struct bench_options *options, const char *value)
 {
-	return parse_set(value, find_collective, OH_COLLECTIVE_COUNT,
-			 &options->collectives);
+	return bench_names_collectives(value, &options->collectives);
 }
 
+/* "all" are those of the memory, which may be named later. */
 static bool set_peers(struct bench_options *options, const char *value)
 {
-	unsigned set;
-
-	if (!parse_set(value, find_peer, BENCH_PEER_COUNT, &set))
-		return false;
-	for (int i = 0; i < BENCH_PEER_COUNT; i++)
-		options->peer[i] = set >> i & 1;
-	return true;
+	options->all_peers = !strcmp(value, "all");
+	return bench_names_peers(value, &options->peers);
 }
 
 #define A_SIZE "digits with an optional K, M or G (binary), 1 to 4G"
@@ -298,7 +241,7 @@ static const struct flag flags[] = {
 	 VALUE,
 	 "SIZE",
 	 A_SIZE,
-	 "largest size (1M)",
+	 "largest size (1M; on GPU memory 4M)",
 	 set_last},
 	{{"-f", "--stepfactor"},
 	 VALUE,
@@ -323,7 +266,7 @@ static const struct flag flags[] = {
 	 "TYPE",
 	 "f64, f32, f16, bf16, i64, u64, i32, u32, i8, u8, the names of "
 	 "nccl-tests, a list of them, or all",
-	 "element type (f32)",
+	 "element type (f32; on GPU memory bf16)",
 	 set_dtypes},
 	{{"-o", "--op"},
 	 VALUE,
@@ -341,25 +284,27 @@ static const struct flag flags[] = {
 	 NOTHING,
 	 "",
 	 "",
-	 "one buffer for both sides (default)",
+	 "one buffer for both sides (default on host memory)",
 	 set_in_place},
 	{{"--out-of-place"},
 	 NOTHING,
 	 "",
 	 "",
-	 "a buffer for each side",
+	 "a buffer for each side (default on GPU memory)",
 	 set_out_of_place},
 	{{"-n", "--iters", "--iterations"},
 	 VALUE,
 	 "N",
 	 "a number from 1 to 1000000",
-	 "timed calls of a row (2000 to 12, fewer the larger the size)",
+	 "timed calls of a row (2000 to 12, fewer the larger the size); on GPU "
+	 "memory timed replays (1000 to 20)",
 	 set_iterations},
 	{{"-w", "--warmup", "--warmup_iters"},
 	 VALUE,
 	 "N",
 	 "a number from 0 to 10000",
-	 "untimed calls before each round of timed ones (10 to 2)",
+	 "untimed calls before each round of timed ones (10 to 2); on GPU "
+	 "memory untimed replays (for 0.2 s, then for 0.02 s)",
 	 set_warmups},
 	{{"-c", "--check"},
 	 VALUE,
@@ -372,7 +317,8 @@ static const struct flag flags[] = {
 	 VALUE,
 	 "N",
 	 "a number from 1 to 16",
-	 "ranks (a rank for each processor that may be used, 2 to 16)",
+	 "ranks (a rank for each processor that may be used, or for each GPU, "
+	 "2 to 16)",
 	 set_ranks},
 	{{"--threads"},
 	 NOTHING,
@@ -389,9 +335,33 @@ static const struct flag flags[] = {
 	{{"--memory"},
 	 VALUE,
 	 "KIND",
-	 "host",
-	 "where the buffers are (host)",
+	 "host or device",
+	 "where the buffers are (host); device: GPU memory, all_reduce only",
 	 set_memory},
+	{{"--graph"},
+	 NOTHING,
+	 "",
+	 "",
+	 "GPU memory: calls are captured into a graph and replayed (default)",
+	 set_graph},
+	{{"--eager"},
+	 NOTHING,
+	 "",
+	 "",
+	 "GPU memory: calls are queued one by one",
+	 set_eager},
+	{{"--calls"},
+	 VALUE,
+	 "N",
+	 "a number from 1 to 10000",
+	 "GPU memory: calls of a replay (100 to 1M, then 20, then 5)",
+	 set_calls},
+	{{"--forbid-peer"},
+	 VALUE,
+	 "LIST",
+	 "pairs of ranks such as 0-1,2-3, or all",
+	 "GPU memory: these pairs of ranks meet in host memory",
+	 set_forbid_peer},
 	{{"--alloc"},
 	 VALUE,
 	 "any|comm",
@@ -403,7 +373,9 @@ static const struct flag flags[] = {
 	{{"--peer"},
 	 VALUE,
 	 "NAME",
-	 "openmpi, openmpi-sm, mpich, a list of them, or all",
+	 "openmpi, openmpi-sm, mpich, on GPU memory nccl, nccl-symm, nccl-shm, "
+	 "a "
+	 "list of them, or all",
 	 "compare with these, a row for each",
 	 set_peers},
 	{{"-T", "--timeout"},
@@ -418,6 +390,11 @@ static const struct flag flags[] = {
 	/* the command starts itself with it; no help */
 	{{"--worker"}, VALUE, "", "descriptors", NULL, set_worker},
 };
+
+static bool same(const char *name, const char *text, size_t length)
+{
+	return strlen(name) == length && !memcmp(name, text, length);
+}
 
 /* Is word this flag, or "name=value" of it? *value is what follows '='. */
 static bool is_flag(const struct flag *flag, const char *word,
@@ -523,70 +500,23 @@ static bool take(int argc, char **argv, int *at, struct bench_options *options)
 	return true;
 }
 
-static bool complain(const char *text)
-{
-	fprintf(stderr, "onehop bench: %s\n", text);
-	return false;
-}
-
-static bool options_agree(const struct bench_options *options)
-{
-	bool range = options->first || options->last || options->factor ||
-		     options->step;
-
-	if (options->sizes.count && range)
-		return complain("--sizes: not together with -b, -e, -f, -i");
-	if (options->factor && options->step)
-		return complain("-i: not together with -f");
-	if (options->json.wanted && !options->json.path &&
-	    options->csv.wanted && !options->csv.path)
-		return complain("--json and --csv: both would go to stdout; "
-				"name a file for one of them");
-	return true;
-}
-
-static bool fill_sizes(struct bench_options *options)
-{
-	uint64_t first = options->first ? options->first : 64;
-	uint64_t last = options->last ? options->last : 1 << 20;
-
-	if (options->sizes.count)
-		return true;
-	if (!options->first && first > last)
-		first = last;
-	if (!options->last && last < first)
-		last = first;
-	if (first > last) {
-		fprintf(stderr,
-			"onehop bench: -b: %" PRIu64
-			" is larger than the %" PRIu64 " of -e\n",
-			first, last);
-		return false;
-	}
-	if (!bench_sizes_range(first, last,
-			       options->factor ? options->factor : 4,
-			       options->step, &options->sizes))
-		return complain("-i: more than 4096 sizes; take a larger step");
-	return true;
-}
-
 bool bench_options_parse(int argc, char **argv, struct bench_options *options)
 {
 	memset(options, 0, sizeof(*options));
 	options->memory = "host";
 	options->warmups = -1;
 	options->check = true;
-	options->in_place = true;
+	options->in_place = -1;
+	options->graph = true;
 	options->pin = true;
 	options->collectives = 1u << OH_ALL_REDUCE;
-	options->dtypes = 1u << OH_F32;
 	options->ops = 1u << OH_SUM;
 	options->timeout_s = 120;
 	for (int i = 1; i < argc; i++) {
 		if (!take(argc, argv, &i, options))
 			return false;
 	}
-	return options_agree(options) && fill_sizes(options);
+	return bench_options_settle(options);
 }
 
 /* text in lines from column 26 on, up to column 78. */
@@ -652,7 +582,10 @@ void bench_options_help(FILE *out)
 	      "side, as in\n"
 	      "nccl-tests; count is what the call is given. us are from a "
 	      "common start to the\n"
-	      "return on the slowest rank. algbw is bytes / p50 in GB/s "
+	      "return on the slowest rank; on GPU memory a replay's time on "
+	      "the rank that\n"
+	      "started last, divided by its calls. algbw is bytes / p50 in "
+	      "GB/s "
 	      "(decimal); busbw is\n"
 	      "algbw times 2(n-1)/n for all_reduce, (n-1)/n for "
 	      "reduce_scatter and all_gather,\n"
@@ -660,8 +593,8 @@ void bench_options_help(FILE *out)
 	      "\n"
 	      "exit code: 0 fine; 1 wrong results or a rank that failed; 2 "
 	      "usage; 3 the\n"
-	      "environment is unusable or the output cannot be written; 124 "
-	      "deadline;\n"
-	      "130 interrupted\n",
+	      "environment is unusable or the output cannot be written; 77 no "
+	      "GPU, or no\n"
+	      "kernels for it; 124 deadline; 130 interrupted\n",
 	      out);
 }

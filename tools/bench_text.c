@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table fits 80 columns while it has one subject; with peers there is a
- * column more for the subject and one for the ratio of the medians.
+ * The table fits 80 columns while it has one subject on host memory; with peers
+ * there is a column more for the subject and one for the ratio of the medians,
+ * and the paths of GPU memory are longer.
  */
 #include "tools/bench_write.h"
 
@@ -63,6 +64,94 @@ static void head_ranks(FILE *out, const struct bench_frame *frame)
 			"of a rank include others' time\n");
 }
 
+/* "NVIDIA H200", or the names in turn if they differ. */
+static void head_gpus(FILE *out, const struct bench_gpus *gpus)
+{
+	bool alike = true;
+
+	fprintf(out, "# GPUs      %d: ", gpus->count);
+	for (int i = 1; i < gpus->count; i++)
+		alike = alike && !strcmp(gpus->name[i], gpus->name[0]);
+	for (int i = 0; i < (alike ? 1 : gpus->count); i++)
+		fprintf(out, "%s%s", i ? ", " : "", gpus->name[i]);
+	fprintf(out, "; driver %s, CUDA %s\n",
+		*gpus->driver ? gpus->driver : "unknown", gpus->cuda);
+}
+
+static void head_device_ranks(FILE *out, const struct bench_frame *frame)
+{
+	const char *forbidden = bench_forbidden(frame);
+
+	fprintf(out, "# ranks     %d as %s, on GPU", frame->ranks,
+		frame->threads ? "threads of one process" : "processes");
+	for (int i = 0; i < frame->ranks; i++)
+		fprintf(out, " %d", i % frame->gpus);
+	fputc('\n', out);
+	if (frame->ranks > frame->gpus)
+		fprintf(out,
+			"#           ranks share GPUs: the times are those "
+			"of sharing, not of the way\n");
+	if (forbidden)
+		fprintf(out, "#           peers are forbidden: %s\n",
+			forbidden);
+}
+
+/* "100", or "20 to 100": rows differ. */
+static const char *span(int one, int other, char *text, size_t room)
+{
+	if (one == other)
+		snprintf(text, room, "%d", one);
+	else
+		snprintf(text, room, "%d to %d", one < other ? one : other,
+			 one < other ? other : one);
+	return text;
+}
+
+static void head_device(FILE *out, const struct bench_about *about,
+			const struct bench_plan *plan)
+{
+	const struct bench_case *first = &plan->cases[0];
+	const struct bench_case *last = &plan->cases[plan->case_count - 1];
+	char a[32], b[32];
+
+	head_gpus(out, &about->gpus);
+	head_device_ranks(out, &plan->frame);
+	fprintf(out, "# memory    device, out of place, %s buffers in turn\n",
+		span((int)first->buffers, (int)last->buffers, a, sizeof(a)));
+	fprintf(out,
+		"# method    %s: %s calls a replay, %s replays; a time is that "
+		"of the rank\n"
+		"#           that started last, divided by the calls\n",
+		plan->frame.graph ? "graph" : "eager",
+		span(first->calls, last->calls, a, sizeof(a)),
+		span(first->iterations, last->iterations, b, sizeof(b)));
+}
+
+static void head_host(FILE *out, const struct bench_about *about,
+		      const struct bench_plan *plan)
+{
+	const struct bench_frame *frame = &plan->frame;
+
+	head_ranks(out, frame);
+	fprintf(out, "# memory    %s, %s, buffers of %s\n", about->memory,
+		frame->in_place ? "in place" : "out of place",
+		frame->comm_alloc ? "oh_comm_alloc" : "malloc");
+}
+
+static void head_check(FILE *out, const struct bench_plan *plan)
+{
+	if (!plan->check)
+		fprintf(out, "# check     OFF\n");
+	else if (plan->frame.device)
+		fprintf(out,
+			"# check     on: every element, with new data three "
+			"times a round\n");
+	else
+		fprintf(out, "# check     on: the first and each round's last "
+			     "call whole, "
+			     "others in 4 places\n");
+}
+
 static void head_peers(FILE *out, const struct bench_plan *plan,
 		       const struct bench_result *result)
 {
@@ -75,8 +164,10 @@ static void head_peers(FILE *out, const struct bench_plan *plan,
 			fprintf(out, "# peer      %s: not run\n",
 				bench_peer_name((enum bench_peer)i));
 	}
-	if (plan->frame.threads && has_peers(plan))
-		fprintf(out, "#           peers' ranks are processes\n");
+	if (!has_peers(plan) || plan->frame.threads == plan->frame.device)
+		return;
+	fprintf(out, "#           peers' ranks are %s\n",
+		plan->frame.device ? "threads of one process" : "processes");
 }
 
 /* What an exchange of flags took, in words. */
@@ -91,13 +182,31 @@ static const char *flag_text(const struct bench_frame *frame, double us,
 	return text;
 }
 
-static void head_columns(FILE *out, bool peers)
+/* Of the column of paths. */
+static int path_width(const struct bench_frame *frame)
+{
+	return frame->device ? 18 : 13;
+}
+
+static void head_floor(FILE *out, const struct bench_frame *frame,
+		       const struct bench_result *result)
+{
+	char flag[48];
+
+	fprintf(out, "# floor     exchange of flags %s",
+		flag_text(frame, result->flag_before_us, flag, sizeof(flag)));
+	if (*result->flag_place)
+		fprintf(out, " through %s", result->flag_place);
+	fputc('\n', out);
+}
+
+static void head_columns(FILE *out, const struct bench_frame *frame, bool peers)
 {
 	fprintf(out, "#%7s %8s %-4s %-4s ", "bytes", "count", "type", "op");
 	if (peers)
 		fprintf(out, "%-10s ", "subject");
-	fprintf(out, "%-13s %6s %6s %6s %5s %5s %5s", "path", "min us",
-		"p50 us", "p99 us", "algbw", "busbw", "wrong");
+	fprintf(out, "%-*s %6s %6s %6s %5s %5s %5s", path_width(frame), "path",
+		"min us", "p50 us", "p99 us", "algbw", "busbw", "wrong");
 	fprintf(out, peers ? " %6s\n" : "\n", "ratio");
 }
 
@@ -106,28 +215,25 @@ void bench_text_head(FILE *out, const struct bench_about *about,
 		     const struct bench_result *result)
 {
 	const struct bench_frame *frame = &plan->frame;
-	char flag[48];
 
-	fprintf(out, "# onehop    %s, reductions in %s\n", result->version,
-		result->reducer);
-	head_machine(out, about);
-	head_ranks(out, frame);
-	fprintf(out, "# memory    %s, %s, buffers of %s\n", about->memory,
-		frame->in_place ? "in place" : "out of place",
-		frame->comm_alloc ? "oh_comm_alloc" : "malloc");
-	if (plan->check)
-		fprintf(out, "# check     on: the first and each round's last "
-			     "call whole, "
-			     "others in 4 places\n");
+	if (frame->device)
+		fprintf(out, "# onehop    %s\n", result->version);
 	else
-		fprintf(out, "# check     OFF\n");
+		fprintf(out, "# onehop    %s, reductions in %s\n",
+			result->version, result->reducer);
+	head_machine(out, about);
+	if (frame->device)
+		head_device(out, about, plan);
+	else
+		head_host(out, about, plan);
+	head_check(out, plan);
 	head_peers(out, plan, result);
-	fprintf(out, "# floor     exchange of flags %s\n",
-		flag_text(frame, result->flag_before_us, flag, sizeof(flag)));
-	head_columns(out, has_peers(plan));
+	head_floor(out, frame, result);
+	head_columns(out, frame, has_peers(plan));
 }
 
-static void text_row(FILE *out, const struct bench_row *row, bool peers)
+static void text_row(FILE *out, const struct bench_frame *frame,
+		     const struct bench_row *row, bool peers)
 {
 	const struct bench_case *what = row->what;
 	char a[32], b[32], c[32], d[32], e[32], f[32], wrong[32] = "n/a";
@@ -143,7 +249,7 @@ static void text_row(FILE *out, const struct bench_row *row, bool peers)
 	}
 	if (row->checked)
 		snprintf(wrong, sizeof(wrong), "%" PRIu64, row->wrong);
-	fprintf(out, "%-13s %6s %6s %6s %5s %5s %5s",
+	fprintf(out, "%-*s %6s %6s %6s %5s %5s %5s", path_width(frame),
 		*row->path ? row->path : "-", number(row->us.min, a, sizeof(a)),
 		number(row->us.p50, b, sizeof(b)),
 		number(row->us.p99, c, sizeof(c)),
@@ -162,7 +268,7 @@ void bench_text_rows(FILE *out, const struct bench_plan *plan,
 	if (what == plan->cases || what[-1].collective != what->collective)
 		fprintf(out, "# %s\n", oh_collective_name(what->collective));
 	for (size_t i = 0; i < count; i++)
-		text_row(out, &rows[i], has_peers(plan));
+		text_row(out, &plan->frame, &rows[i], has_peers(plan));
 	fflush(out);
 }
 
@@ -199,16 +305,20 @@ static void tail_verdict(FILE *out, const struct bench_plan *plan,
 void bench_text_tail(FILE *out, const struct bench_plan *plan,
 		     const struct bench_result *result)
 {
-	char flag[32], copy[32];
+	bool device = plan->frame.device;
+	char flag[32], other[32];
 
 	if (result->floor_count)
 		fprintf(out, "# floors: %7s %6s %6s\n", "bytes", "flags us",
-			"copy us");
-	for (size_t i = 0; i < result->floor_count; i++)
-		fprintf(out, "#         %7" PRIu64 " %8s %7s\n",
-			result->floors[i].bytes,
-			number(result->floors[i].flag_us, flag, sizeof(flag)),
-			number(result->floors[i].copy_us, copy, sizeof(copy)));
+			device ? "empty us" : "copy us");
+	for (size_t i = 0; i < result->floor_count; i++) {
+		const struct bench_floor_row *floor = &result->floors[i];
+
+		fprintf(out, "#         %7" PRIu64 " %8s %7s\n", floor->bytes,
+			number(floor->flag_us, flag, sizeof(flag)),
+			number(device ? floor->empty_us : floor->copy_us, other,
+			       sizeof(other)));
+	}
 	if (result->flag_before_us > 0)
 		tail_flags(out, &plan->frame, result);
 	tail_verdict(out, plan, result);

@@ -5,13 +5,15 @@
 
 #include <stdio.h>
 
+#include "bench/device.h"
 #include "bench/run.h"
 #include "tools/bench_machine.h"
 
 /* What is said about a run beside its plan and its result. */
 struct bench_about {
 	struct bench_machine machine;
-	const char *memory; /* "host" */
+	const char *memory; /* "host", "device" */
+	struct bench_gpus gpus; /* if it is "device" */
 	int argc; /* the command line, from the first flag on */
 	char **argv;
 };

@@ -25,6 +25,7 @@ struct command {
 int command_bench(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_env(int argc, char **argv);
+int command_probe(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_topo(int argc, char **argv);
 

@@ -20,6 +20,8 @@ static const struct command commands[] = {
 	{"doctor", "say why all-reduce is slow, and what to do",
 	 command_doctor},
 	{"env", "show the settings in the environment", command_env},
+	{"probe", "measure the ways between the GPUs of this machine",
+	 command_probe},
 	{"run", "start a program on several ranks of this host", command_run},
 	{"topo", "show GPUs, their links and islands", command_topo},
 	{"help", "list the subcommands, or tell about one", run_help},

@@ -205,7 +205,9 @@ struct oh_comm_options {
  *
  * Memory: for each rank a segment of about twice ONEHOP_SLOT_BYTES (4M),
  * touched as it is used, and address space of ONEHOP_HEAP_BYTES (16G) for
- * oh_comm_alloc. onehop(1) lists all settings.
+ * oh_comm_alloc. With GPUs, up to ONEHOP_DEVICE_BYTES (64M) of GPU memory for
+ * each rank, and as much host memory where a pair of ranks has no peer access.
+ * onehop(1) lists all settings.
  *
  * Errors: OH_ERR_INVALID, OH_ERR_LAUNCHER, OH_ERR_SETTING, OH_ERR_TIMEOUT (a
  * rank never came), OH_ERR_MISMATCH (size, a rank twice, version, settings
@@ -216,9 +218,23 @@ OH_API enum oh_status oh_comm_create(const struct oh_comm_options *options,
 				     struct oh_comm **comm);
 
 /*
+ * For one thread that owns several GPUs: makes a communicator for each of
+ * count ranks (1 to OH_MAX_RANKS), rank i on devices[i], NULL: on device i.
+ * Two ranks may share a device. comms gets count of them, or none. Each takes
+ * the calls of its rank: on GPU memory this thread makes them one after the
+ * other, rank by rank. On host memory a call waits for the other ranks, so
+ * there each needs a thread of its own. Blocks as oh_comm_create does, whose
+ * errors it has.
+ */
+OH_API enum oh_status oh_comm_create_all(int count, const int *devices,
+					 struct oh_comm **comms);
+
+/*
  * Ends a communicator and frees all that belongs to it, memory of
  * oh_comm_alloc included. Not collective; works in every state; NULL is fine.
- * No call may be in flight on it (oh_comm_abort ends one).
+ * No call may be in flight on it (oh_comm_abort ends one); on GPU memory: the
+ * streams of its calls have been waited for, and no graph with a call of it is
+ * launched again.
  */
 OH_API void oh_comm_destroy(struct oh_comm *comm);
 
@@ -239,7 +255,7 @@ struct oh_health {
 	/* the rank that caused it, -1 if none is known; for OH_ERR_MISMATCH
 	 * a rank that differs from this one */
 	int culprit;
-	uint64_t calls; /* rounds finished since it was made */
+	uint64_t calls; /* rounds finished on host memory since it was made */
 	/* bit i: the process of rank i has ended, and not after it had
 	 * destroyed its communicator */
 	uint32_t lost_ranks;
@@ -280,9 +296,35 @@ OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
  * + rank * count elements (reduce-scatter); any other overlap is
  * OH_ERR_INVALID. count 0 succeeds, waits for nobody and is no call to the
  * others: a rank that passes 0 while others do not is one call behind from then
- * on, which may go unnoticed while the calls look alike. stream is a CUstream
- * and must be NULL for host memory, on which a call returns when the result is
- * there and the send buffer may be changed.
+ * on, which may go unnoticed while the calls look alike.
+ *
+ * Host memory: stream must be NULL; a call returns when the result is there and
+ * the send buffer may be changed.
+ *
+ * GPU memory, told by the pointers (of the communicator's device, or managed),
+ * both of them: so far all-reduce of f32, f16 and bf16 with sum and avg, and of
+ * one rank, where a call is a copy, everything. stream is a CUstream (a
+ * cudaStream_t is one) of the device, NULL the default stream of its primary
+ * context. A call is queued like a kernel and waits for nothing on the host; it
+ * may be captured into a graph. No memory is registered and none allocated.
+ * - Order: the calls of a communicator run one after the other, on all ranks in
+ *   the same order. Calls on several streams, and in one capture, are put in
+ *   order by the library: so a stream of a call lives until the next call on
+ *   another stream or until the communicator is destroyed. Between the replay
+ *   of a graph and anything else the caller sees to the order, as to that of
+ *   replays among each other: two that overlap on one rank give wrong results.
+ * - Two communicators may be at work at once on a GPU, in any order on each
+ *   rank. Of more, calls above 64 KB need the same order on all ranks: their
+ *   kernels fill a GPU, and would wait for each other until the deadline.
+ * - A call is captured on all ranks or on none: what the ranks make, captured
+ * or not, is compared, and a difference is OH_ERR_MISMATCH.
+ * - Errors of a call that is queued already show in the next call and in
+ *   oh_comm_health: a rank that is lost, that does not come before the deadline
+ *   (counted in looks at memory, so about), or that calls something else.
+ *   Until then recv holds anything. Kernels that wait end by themselves, and
+ * the GPU can be used as before.
+ * - Host calls of a rank beside its GPU calls need the same order on all ranks,
+ *   too, but do not wait for those.
  *
  * Errors: OH_ERR_INVALID, OH_ERR_MISMATCH, OH_ERR_TIMEOUT, OH_ERR_PEER_LOST,
  * OH_ERR_ABORTED, OH_ERR_BUSY. After any of them but OH_ERR_INVALID and
@@ -327,22 +369,47 @@ struct oh_route_alternative {
 
 #define OH_ROUTE_ALTERNATIVES 8
 
-/* The way of a call, filled by oh_comm_explain. */
+/* Where the buffers of a call are. */
+enum oh_memory {
+	OH_MEMORY_HOST = 0,
+	OH_MEMORY_DEVICE = 1, /* of this rank's GPU */
+};
+
+/* How what this rank sends comes to another rank's GPU, and why so. */
+struct oh_route_peer {
+	/* "vram-dst": its memory, stored into directly; "pinned": host memory;
+	 * "self" */
+	char placement[16];
+	char reason[240];
+};
+
+/*
+ * The way of a call, filled by oh_comm_explain. The caller sets size and
+ * memory; set the rest to zero.
+ */
 struct oh_route {
-	size_t size; /* sizeof(struct oh_route), set by the caller */
-	char algorithm[32]; /* "one-shot", "two-shot" */
+	size_t size; /* sizeof(struct oh_route) */
+	/* "one-shot", "two-shot"; on GPU memory also "one-shot with flags",
+	 * "one-shot in chunks"; "copy" with one rank; "none" if the call would
+	 * fail, and row says why */
+	char algorithm[32];
 	/* the same when a rank's buffers are memory of oh_comm_alloc. "direct":
 	 * they are used where they are; an all-reduce works as two-shot then */
 	char algorithm_direct[32];
-	char placement[32]; /* "shm" */
+	/* "shm"; on GPU memory that of all pairs of ranks, "mixed" if they
+	 * differ */
+	char placement[32];
 	char stores[32]; /* "vector", "string" or "non-temporal" */
-	char reducer[32]; /* "avx512", ...: the reduction code in use */
+	char reducer[32]; /* "avx512", ...: the reduction code; "cuda" */
 	char order[32]; /* order of summation: "flat" */
 	char row[224]; /* the table row that chose it */
 	char evidence[224]; /* what was measured when the table was made */
 	uint64_t rounds; /* how many rounds the call takes */
 	uint32_t alternative_count;
 	struct oh_route_alternative alternatives[OH_ROUTE_ALTERNATIVES];
+	enum oh_memory memory; /* set by the caller */
+	uint32_t peer_count; /* the number of ranks; 0 on host memory */
+	struct oh_route_peer peers[OH_MAX_RANKS];
 };
 
 /*

@@ -149,15 +149,17 @@ static enum oh_status check_failure(struct oh_comm *comm)
 {
 	uint64_t failure = atomic_load_explicit(&comm->mailbox.failure,
 						memory_order_acquire);
+	bool told = atomic_load_explicit(&comm->gpu.told, memory_order_acquire);
 
 	if (!failure)
 		return OH_OK;
 	return OH__FAIL(
 		(enum oh_status)oh__state_status(failure),
 		"the communicator has failed before (%s, caused by "
-		"rank %d): destroy it and make a new one",
+		"rank %d%s%s): destroy it and make a new one",
 		oh_status_text((enum oh_status)oh__state_status(failure)),
-		oh__state_culprit(failure));
+		oh__state_culprit(failure), told ? ": " : "",
+		told ? comm->gpu.why_failed : "");
 }
 
 static enum oh_status run_planned(struct oh_comm *comm,

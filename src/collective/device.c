@@ -45,36 +45,49 @@ enum oh_status oh__device_connect(struct oh_comm *comm,
 	return OH_OK;
 }
 
+/* Why calls like this one do not work on GPU memory; false if they do. */
+static bool say_why_not(const struct oh_comm *comm, const struct oh__call *call,
+			char *why, size_t room)
+{
+	if (comm->mailbox.ranks == 1)
+		return false;
+	if (!comm->gpu.on) {
+		snprintf(why, room,
+			 "this communicator works on host memory only: %.170s",
+			 comm->gpu.why_not);
+		return true;
+	}
+	if (call->collective != OH_ALL_REDUCE) {
+		snprintf(why, room,
+			 "%s on GPU memory: only all-reduce works there so far",
+			 oh_collective_name(call->collective));
+		return true;
+	}
+	if (oh__gpu_dtype_of(call->dtype) >= 0 &&
+	    (call->op == OH_SUM || call->op == OH_AVG))
+		return false;
+	snprintf(why, room,
+		 "all-reduce of %s %s on GPU memory: f32, f16 and bf16 work "
+		 "there so far, with sum and avg",
+		 oh_dtype_name(call->dtype), oh_op_name(call->op));
+	return true;
+}
+
 static enum oh_status check_device(const struct oh_comm *comm,
 				   const struct oh__call *call,
 				   const char *name, int ordinal)
 {
 	const struct oh__gpu *gpu = &comm->gpu;
+	char why[360];
 
 	if (ordinal >= 0 && gpu->on && ordinal != gpu->facts[gpu->rank].ordinal)
 		return OH__FAIL(OH_ERR_INVALID,
 				"%s is memory of device %d, the communicator "
 				"was made for device %d",
 				name, ordinal, gpu->facts[gpu->rank].ordinal);
-	if (comm->mailbox.ranks == 1)
-		return OH_OK;
-	if (!gpu->on)
-		return OH__FAIL(OH_ERR_UNSUPPORTED,
-				"%s is GPU memory, and this communicator works "
-				"on host memory only: %s",
-				name, gpu->why_not);
-	if (call->collective != OH_ALL_REDUCE)
-		return OH__FAIL(OH_ERR_UNSUPPORTED,
-				"%s on GPU memory: only all-reduce works there "
-				"so far",
-				oh_collective_name(call->collective));
-	if (oh__gpu_dtype_of(call->dtype) < 0 ||
-	    (call->op != OH_SUM && call->op != OH_AVG))
-		return OH__FAIL(OH_ERR_UNSUPPORTED,
-				"all-reduce of %s %s on GPU memory: f32, f16 "
-				"and bf16 work there so far, with sum and avg",
-				oh_dtype_name(call->dtype),
-				oh_op_name(call->op));
+	if (say_why_not(comm, call, why, sizeof(why)))
+		return OH__FAIL(OH_ERR_UNSUPPORTED, "%s is GPU memory, and %s",
+				name, why);
 	return OH_OK;
 }
 
@@ -112,6 +125,109 @@ enum oh_status oh__device_recognise(const struct oh_comm *comm,
 	*on_device = true;
 	status = check_device(comm, call, "send", of_send);
 	return status ? status : check_device(comm, call, "recv", of_recv);
+}
+
+static void explain_peers(const struct oh__gpu *gpu, struct oh_route *route)
+{
+	bool direct = false, pinned = false;
+
+	route->peer_count = (uint32_t)gpu->ranks;
+	for (int i = 0; i < gpu->ranks; i++) {
+		struct oh_route_peer *peer = &route->peers[i];
+		bool passes = oh__gpu_passes(gpu->rows, gpu->rank, i);
+
+		snprintf(peer->placement, sizeof(peer->placement), "%s",
+			 i == gpu->rank ? "self"
+			 : passes	? "vram-dst"
+					: "pinned");
+		oh__gpu_say_way(gpu->rows, gpu->rank, i, peer->reason,
+				sizeof(peer->reason));
+		for (int k = 0; k < gpu->ranks; k++) {
+			passes = oh__gpu_passes(gpu->rows, i, k);
+			direct |= passes && i != k;
+			pinned |= !passes;
+		}
+	}
+	snprintf(route->placement, sizeof(route->placement), "%s",
+		 !pinned  ? "vram-dst"
+		 : direct ? "mixed"
+			  : "pinned");
+}
+
+/* The other classes, by the sizes that they are for. */
+static void explain_classes(const struct oh__gpu *gpu,
+			    const struct oh__gpu_class *chosen,
+			    struct oh_route *route)
+{
+	const struct oh__gpu_layout *layout = &gpu->layout;
+	uint64_t first = 1;
+
+	for (int c = 0; c < layout->classes; c++) {
+		const struct oh__gpu_class *class = &layout->class[c];
+		struct oh_route_alternative *other =
+			&route->alternatives[route->alternative_count];
+
+		if (class != chosen &&
+		    route->alternative_count < OH_ROUTE_ALTERNATIVES) {
+			snprintf(other->name, sizeof(other->name), "%s",
+				 oh__gpu_algorithm_name(class->algorithm));
+			snprintf(other->reason, sizeof(other->reason),
+				 "%u blocks of %u threads: for %llu to %llu "
+				 "bytes",
+				 gpu->grid[c].blocks, class->threads,
+				 (unsigned long long)first,
+				 (unsigned long long)class->last_bytes);
+			route->alternative_count++;
+		}
+		first = class->last_bytes + 1;
+	}
+}
+
+static void explain_class(const struct oh__gpu *gpu, uint64_t bytes,
+			  struct oh_route *route)
+{
+	const struct oh__gpu_class *class =
+		oh__gpu_layout_find(&gpu->layout, bytes);
+	const struct oh__gpu_grid *grid = &gpu->grid[class - gpu->layout.class];
+
+	snprintf(route->algorithm, sizeof(route->algorithm), "%s",
+		 oh__gpu_algorithm_name(class->algorithm));
+	route->rounds =
+		bytes / class->last_bytes + (bytes % class->last_bytes != 0);
+	snprintf(route->row, sizeof(route->row),
+		 "all_reduce up to %llu bytes: %s, %u blocks of %u threads%s",
+		 (unsigned long long)class->last_bytes, route->algorithm,
+		 grid->blocks, class->threads,
+		 grid->overlap ? ", placed while the kernel before works" : "");
+	snprintf(route->evidence, sizeof(route->evidence),
+		 "nothing was measured here: the table is for %s, from a sweep "
+		 "on H200, for %d ranks%s",
+		 gpu->any_pinned ? "host memory" : "peers' memory", gpu->ranks,
+		 gpu->ranks == 2 ? "" : " not yet confirmed by one");
+	explain_classes(gpu, class, route);
+}
+
+void oh__device_explain(const struct oh_comm *comm, const struct oh__call *call,
+			struct oh_route *route)
+{
+	const struct oh__gpu *gpu = &comm->gpu;
+	uint64_t bytes = call->count * oh_dtype_bytes(call->dtype);
+
+	snprintf(route->order, sizeof(route->order), "flat");
+	snprintf(route->reducer, sizeof(route->reducer), "cuda");
+	snprintf(route->stores, sizeof(route->stores), "vector");
+	if (gpu->on)
+		explain_peers(gpu, route);
+	if (comm->mailbox.ranks == 1) {
+		snprintf(route->algorithm, sizeof(route->algorithm), "copy");
+		snprintf(route->row, sizeof(route->row), "there is one rank");
+	} else if (say_why_not(comm, call, route->row, sizeof(route->row))) {
+		snprintf(route->algorithm, sizeof(route->algorithm), "none");
+	} else {
+		explain_class(gpu, bytes, route);
+	}
+	snprintf(route->algorithm_direct, sizeof(route->algorithm_direct), "%s",
+		 route->algorithm);
 }
 
 enum oh_status oh__device_run(struct oh_comm *comm, const struct oh__call *call)

@@ -20,6 +20,10 @@ enum oh_status oh__device_recognise(const struct oh_comm *comm,
 				    const struct oh__call *call,
 				    bool *on_device);
 
+/* The way of such a call: all of route but size and memory. */
+void oh__device_explain(const struct oh_comm *comm, const struct oh__call *call,
+			struct oh_route *route);
+
 /* Runs a call that was recognised. */
 enum oh_status oh__device_run(struct oh_comm *comm,
 			      const struct oh__call *call);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Which path a call would take, told from the same table that calls use. */
-#include "collective/communicator.h"
+#include "collective/device.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -119,6 +120,13 @@ static void explain_others(const struct oh_comm *comm,
 		add(route, "two-shot", "it exists for all-reduce only");
 }
 
+/* A caller that knows no memory means the host's. */
+static enum oh_memory memory_of(const struct oh_route *route)
+{
+	return route->size >= offsetof(struct oh_route, peers) ? route->memory
+							       : OH_MEMORY_HOST;
+}
+
 static enum oh_status check(const struct oh_comm *comm,
 			    enum oh_collective collective, enum oh_dtype dtype,
 			    enum oh_op op, const struct oh_route *route)
@@ -135,6 +143,10 @@ static enum oh_status check(const struct oh_comm *comm,
 				"route->size is %zu, set it to sizeof(struct "
 				"oh_route)",
 				route->size);
+	if ((unsigned)memory_of(route) > OH_MEMORY_DEVICE)
+		return OH__FAIL(OH_ERR_INVALID,
+				"route->memory is %d, it takes 0 and 1",
+				(int)memory_of(route));
 	if ((size_t)collective >= OH_COLLECTIVE_COUNT)
 		return OH__FAIL(OH_ERR_INVALID,
 				"collective is %d, it takes 0 to %d",
@@ -149,41 +161,60 @@ static enum oh_status check(const struct oh_comm *comm,
 	return OH_OK;
 }
 
+static void explain_host(const struct oh_comm *comm,
+			 enum oh_collective collective, size_t bytes,
+			 struct oh_route *route)
+{
+	const struct oh__row *row =
+		oh__table_find(&comm->table, collective, bytes);
+	const struct oh__mailbox *m = &comm->mailbox;
+	/* rounds are as short as that with many ranks and small slots */
+	bool direct = bytes >= OH__DIRECT_FIRST &&
+		      row->round_bytes >= OH__DIRECT_FIRST;
+
+	snprintf(route->algorithm, sizeof(route->algorithm), "%s",
+		 oh__algorithm_name((enum oh__algorithm)row->algorithm));
+	snprintf(route->algorithm_direct, sizeof(route->algorithm_direct), "%s",
+		 direct ? "direct" : route->algorithm);
+	snprintf(route->placement, sizeof(route->placement), "%s",
+		 oh__placement_name(m->placement[(m->rank + 1) % m->ranks]));
+	snprintf(route->stores, sizeof(route->stores), "%s",
+		 oh__stores_name((enum oh__stores)row->stores));
+	snprintf(route->reducer, sizeof(route->reducer), "%s",
+		 comm->cpu.reducer->name);
+	snprintf(route->order, sizeof(route->order), "flat");
+	route->rounds =
+		bytes / row->round_bytes + (bytes % row->round_bytes != 0);
+	explain_row(row, collective, route);
+	explain_evidence(comm, row, route);
+	explain_others(comm, collective, row, route);
+}
+
 enum oh_status oh_comm_explain(struct oh_comm *comm,
 			       enum oh_collective collective, size_t bytes,
 			       enum oh_dtype dtype, enum oh_op op,
 			       struct oh_route *route)
 {
 	enum oh_status status = check(comm, collective, dtype, op, route);
-	const struct oh__mailbox *m;
-	const struct oh__row *row;
 	struct oh_route now;
-	bool direct;
 
 	if (status)
 		return status;
 	memset(&now, 0, sizeof(now));
 	now.size = route->size;
-	m = &comm->mailbox;
-	row = oh__table_find(&comm->table, collective, bytes);
-	snprintf(now.algorithm, sizeof(now.algorithm), "%s",
-		 oh__algorithm_name((enum oh__algorithm)row->algorithm));
-	/* rounds are as short as that with many ranks and small slots */
-	direct = bytes >= OH__DIRECT_FIRST &&
-		 row->round_bytes >= OH__DIRECT_FIRST;
-	snprintf(now.algorithm_direct, sizeof(now.algorithm_direct), "%s",
-		 direct ? "direct" : now.algorithm);
-	snprintf(now.placement, sizeof(now.placement), "%s",
-		 oh__placement_name(m->placement[(m->rank + 1) % m->ranks]));
-	snprintf(now.stores, sizeof(now.stores), "%s",
-		 oh__stores_name((enum oh__stores)row->stores));
-	snprintf(now.reducer, sizeof(now.reducer), "%s",
-		 comm->cpu.reducer->name);
-	snprintf(now.order, sizeof(now.order), "flat");
-	now.rounds = bytes / row->round_bytes + (bytes % row->round_bytes != 0);
-	explain_row(row, collective, &now);
-	explain_evidence(comm, row, &now);
-	explain_others(comm, collective, row, &now);
+	now.memory = memory_of(route);
+	if (now.memory == OH_MEMORY_DEVICE) {
+		struct oh__call call = {
+			.collective = collective,
+			.count = bytes / oh_dtype_bytes(dtype),
+			.dtype = dtype,
+			.op = op,
+		};
+
+		oh__device_explain(comm, &call, &now);
+	} else {
+		explain_host(comm, collective, bytes, &now);
+	}
 	memcpy(route, &now, now.size);
 	return OH_OK;
 }

@@ -39,9 +39,9 @@ enum oh_status oh__gpu_enter(const struct oh__gpu_device *device,
 		OH__CUDA(device->cuda->cuCtxPushCurrent_v2(device->context));
 
 	*mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	/* if it fails, what a capture forbids fails by itself */
 	if (!status)
-		status = OH__CUDA(
-			device->cuda->cuThreadExchangeStreamCaptureMode(mode));
+		device->cuda->cuThreadExchangeStreamCaptureMode(mode);
 	return status;
 }
 
@@ -126,6 +126,7 @@ static enum oh_status find_kernel(const struct oh__gpu_device *d,
 		[OH__GPU_FLAGGED] = "flagged",
 		[OH__GPU_ONE_SHOT] = "one_shot",
 		[OH__GPU_TWO_SHOT] = "two_shot",
+		[OH__GPU_STAGED] = "staged",
 	};
 	char name[64];
 
@@ -134,10 +135,29 @@ static enum oh_status find_kernel(const struct oh__gpu_device *d,
 	return OH__CUDA(d->cuda->cuModuleGetFunction(kernel, d->module, name));
 }
 
-/* There are fast kernels for these numbers of ranks. */
-static bool has_fast(int ranks)
+/* Kernels for so many ranks: the least that serves for any number up to 16. */
+static int width_of(int ranks)
 {
-	return (ranks >= 2 && ranks <= 4) || ranks == 8;
+	return ranks <= 4 ? ranks : ranks <= 8 ? 8 : OH__KERNEL_RANKS;
+}
+
+/* Both kinds of an algorithm's kernels; staged is for two ranks. */
+static enum oh_status find_pair(struct oh__gpu_device *d, int algorithm,
+				int dtype, int ranks)
+{
+	char kind[16];
+	enum oh_status status;
+
+	if (algorithm == OH__GPU_STAGED && ranks != 2)
+		return OH_OK;
+	snprintf(kind, sizeof(kind), "any%d", width_of(ranks));
+	status = find_kernel(d, (enum oh__gpu_algorithm)algorithm, dtype, kind,
+			     &d->any[algorithm][dtype]);
+	if (status || width_of(ranks) != ranks || ranks == OH__KERNEL_RANKS)
+		return status;
+	snprintf(kind, sizeof(kind), "%d", ranks);
+	return find_kernel(d, (enum oh__gpu_algorithm)algorithm, dtype, kind,
+			   &d->fast[algorithm][dtype]);
 }
 
 static enum oh_status find_kernels(struct oh__gpu_device *d, int ranks)
@@ -151,22 +171,14 @@ static enum oh_status find_kernels(struct oh__gpu_device *d, int ranks)
 		{"oh__release", &d->release},
 	};
 	enum oh_status status = OH_OK;
-	char kind[8];
 
-	snprintf(kind, sizeof(kind), "%d", ranks);
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
 		if (!status)
 			status = OH__CUDA(d->cuda->cuModuleGetFunction(
 				others[i].kernel, d->module, others[i].name));
 	for (int a = 0; a < OH__GPU_ALGORITHMS; a++)
-		for (int t = 0; t < OH__GPU_DTYPES && !status; t++) {
-			status = find_kernel(d, (enum oh__gpu_algorithm)a, t,
-					     "any", &d->any[a][t]);
-			if (!status && has_fast(ranks))
-				status = find_kernel(d,
-						     (enum oh__gpu_algorithm)a,
-						     t, kind, &d->fast[a][t]);
-		}
+		for (int t = 0; t < OH__GPU_DTYPES && !status; t++)
+			status = find_pair(d, a, t, ranks);
 	return status;
 }
 

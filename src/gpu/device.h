@@ -37,7 +37,7 @@ struct oh__gpu_device {
 	CUcontext context;
 	CUmodule module;
 	CUstream stream; /* the library's own: set-up, and ending waits */
-	/* for anything; for aligned whole packs, NULL where there is none for
+	/* for anything; for aligned whole packs. NULL where there is none for
 	 * this number of ranks */
 	CUfunction any[OH__GPU_ALGORITHMS][OH__GPU_DTYPES];
 	CUfunction fast[OH__GPU_ALGORITHMS][OH__GPU_DTYPES];

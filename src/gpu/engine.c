@@ -5,6 +5,7 @@
  */
 #include "gpu/engine.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,9 +18,6 @@
 
 /* A thread's looks: fewer would be a deadline of microseconds. */
 #define LEAST_LOOKS 1000
-/* Threads of a multiprocessor that a kernel of any kind finds room for: 92
- * registers a thread of 65,536. */
-#define ROOM_THREADS 512
 
 static enum oh_status meet(struct oh__rendezvous *rendezvous,
 			   enum oh_status status)
@@ -140,16 +138,15 @@ static enum oh_status load_kernels(struct oh__gpu *gpu)
 	enum oh_status status = OH__CUDA(device->cuda->cuLaunchKernelEx(
 		&config, device->release, others, NULL));
 
-	for (int a = 0; a < OH__GPU_ALGORITHMS; a++)
-		for (int t = 0; t < OH__GPU_DTYPES && !status; t++) {
+	for (int i = 0; i < 2 * OH__GPU_ALGORITHMS * OH__GPU_DTYPES; i++) {
+		int a = i / 2 / OH__GPU_DTYPES, t = i / 2 % OH__GPU_DTYPES;
+		CUfunction kernel =
+			i % 2 ? device->fast[a][t] : device->any[a][t];
+
+		if (!status && kernel)
 			status = OH__CUDA(device->cuda->cuLaunchKernelEx(
-				&config, device->any[a][t], parameters, NULL));
-			if (!status && device->fast[a][t])
-				status =
-					OH__CUDA(device->cuda->cuLaunchKernelEx(
-						&config, device->fast[a][t],
-						parameters, NULL));
-		}
+				&config, kernel, parameters, NULL));
+	}
 	return status;
 }
 
@@ -304,7 +301,7 @@ static enum oh_status blank(struct oh__gpu *gpu)
 		uint64_t bytes = class->slot_bytes * (uint64_t)gpu->ranks;
 		void *host = gpu->memory.host[gpu->rank];
 
-		if (class->algorithm != OH__GPU_FLAGGED)
+		if (!class->flags_bytes)
 			continue;
 		if (host)
 			memset((char *)host + class->offset, 0, bytes);
@@ -315,32 +312,91 @@ static enum oh_status blank(struct oh__gpu *gpu)
 	return status;
 }
 
-static void set_limits(struct oh__gpu *gpu, uint64_t timeout_ns)
+/* A count of looks that takes as long as the deadline of a call. */
+static void set_looks(struct oh__gpu *gpu)
 {
-	const struct oh__gpu_facts *facts = &gpu->facts[gpu->rank];
-	uint32_t ranks = sharers(gpu);
 	double look_ns = (double)gpu->host->look_ns / OH__CHECK_LOOKS;
-	double looks = (double)timeout_ns / (look_ns < 1 ? 1 : look_ns);
+	double looks = (double)gpu->timeout_ns / (look_ns < 1 ? 1 : look_ns);
 
 	gpu->looks = looks > UINT32_MAX - 1 ? UINT32_MAX - 1
 		     : looks < LEAST_LOOKS  ? LEAST_LOOKS
 					    : (uint32_t)looks;
-	gpu->thread_limit = facts->multiprocessors * ROOM_THREADS;
-	/* other ranks' kernels must find room beside this one's, and beside
-	 * what else runs there */
-	if (ranks > 1)
-		gpu->thread_limit /= 2 * ranks;
-	gpu->overlap = facts->major >= 9 && ranks == 1;
+}
+
+/* How many blocks of the class the GPU holds at a time, whichever of its
+ * kernels they run. */
+static enum oh_status room_of(const struct oh__gpu *gpu,
+			      const struct oh__gpu_class *class, uint32_t *room)
+{
+	const struct oh__gpu_device *device = &gpu->device;
+	enum oh_status status = OH_OK;
+	int least = INT_MAX, blocks;
+
+	for (int i = 0; i < 2 * OH__GPU_DTYPES && !status; i++) {
+		CUfunction kernel =
+			i % 2 ? device->fast[class->algorithm][i / 2]
+			      : device->any[class->algorithm][i / 2];
+
+		if (!kernel)
+			continue;
+		status = OH__CUDA(
+			device->cuda
+				->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+					&blocks, kernel, (int)class->threads,
+					0));
+		if (!status && blocks < least)
+			least = blocks;
+	}
+	*room = (uint32_t)(least < 1 ? 1 : least) *
+		gpu->facts[gpu->rank].multiprocessors;
+	return status;
+}
+
+/*
+ * A kernel waits for other ranks' kernels, so those must find room beside
+ * whatever waits on their GPU. Room for two: another rank's or communicator's
+ * runs beside it, in whatever order the ranks start them. Room for three where
+ * a kernel may be placed before its turn.
+ */
+static enum oh_status set_grids(struct oh__gpu *gpu)
+{
+	const struct oh__gpu_facts *facts = &gpu->facts[gpu->rank];
+	uint32_t ranks = sharers(gpu), room;
+	enum oh_status status = OH_OK;
+
+	for (int c = 0; c < gpu->layout.classes && !status; c++) {
+		const struct oh__gpu_class *class = &gpu->layout.class[c];
+		uint32_t most = OH__GPU_CLASS_EPOCHS * 32 / class->threads;
+		struct oh__gpu_grid *grid = &gpu->grid[c];
+		bool refills = class->algorithm == OH__GPU_ONE_SHOT ||
+			       class->algorithm == OH__GPU_TWO_SHOT;
+
+		status = room_of(gpu, class, &room);
+		grid->blocks =
+			class->blocks ? class->blocks : facts->multiprocessors;
+		if (most > room / (2 * ranks))
+			most = room / (2 * ranks);
+		if (grid->blocks > most)
+			grid->blocks = most ? most : 1;
+		/* host memory is emptied by stores that only a kernel's end
+		 * puts in order; flags need no emptying */
+		grid->overlap = facts->major >= 9 && ranks == 1 &&
+				3 * grid->blocks <= room &&
+				!(gpu->any_pinned && refills);
+	}
+	return status;
 }
 
 static enum oh_status build(struct oh__gpu *gpu,
 			    const struct oh__gpu_options *options,
 			    struct oh__rendezvous *rendezvous,
+			    enum oh_status status,
 			    int taken[OH_MAX_RANKS][OH__SHARE_FDS])
 {
 	int fds[OH__SHARE_FDS] = {-1, -1, -1, -1};
-	enum oh_status status = prepare(gpu, options, fds);
 
+	if (!status)
+		status = prepare(gpu, options, fds);
 	status = oh__rendezvous_share(rendezvous, status, fds, taken);
 	oh__fd_close(&fds[0]);
 	if (status)
@@ -358,7 +414,9 @@ static enum oh_status build(struct oh__gpu *gpu,
 		status = oh__gpu_wait(&gpu->device, options->deadline_ns,
 				      "the set-up of its mailbox");
 	oh__fd_close(&gpu->memory.pinned_fd);
-	set_limits(gpu, options->call_timeout_ns);
+	set_looks(gpu);
+	if (!status)
+		status = set_grids(gpu);
 	if (!status)
 		status = oh__gpu_watch_start(gpu);
 	return meet(rendezvous, status);
@@ -376,6 +434,7 @@ enum oh_status oh__gpu_connect(struct oh__gpu *gpu,
 	memset(taken, -1, sizeof(taken));
 	gpu->memory.pinned_fd = gpu->wake = -1;
 	gpu->mailbox = options->mailbox;
+	gpu->timeout_ns = options->call_timeout_ns;
 	gpu->rank = options->mailbox->rank;
 	gpu->ranks = options->mailbox->ranks;
 	gpu->memory.rank = gpu->rank;
@@ -392,11 +451,12 @@ enum oh_status oh__gpu_connect(struct oh__gpu *gpu,
 	if (!status)
 		status = exchange_facts(gpu, options);
 	if (!status && gpu->on) {
-		status = oh__gpu_enter(&gpu->device, &mode);
-		if (!status) {
-			status = build(gpu, options, rendezvous, taken);
+		enum oh_status entered = oh__gpu_enter(&gpu->device, &mode);
+
+		/* the others are told if this rank cannot go on */
+		status = build(gpu, options, rendezvous, entered, taken);
+		if (!entered)
 			oh__gpu_leave(&gpu->device, &mode);
-		}
 		for (int i = 0; i < OH_MAX_RANKS; i++)
 			for (int k = 0; k < OH__SHARE_FDS; k++)
 				oh__fd_close(&taken[i][k]);

@@ -14,6 +14,7 @@
 #define OH_GPU_ENGINE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "comm/rendezvous.h"
 #include "gpu/memory.h"
@@ -25,6 +26,12 @@ struct oh__gpu_host {
 	struct oh__kernel_watch watch;
 	struct oh__check_result result[OH_MAX_RANKS];
 	uint32_t look_ns; /* what 1024 looks at a mailbox in vain take */
+};
+
+/* How a class is launched. */
+struct oh__gpu_grid {
+	uint32_t blocks;
+	bool overlap; /* it may be placed while the kernel before works */
 };
 
 /* Where the last call went. */
@@ -50,14 +57,19 @@ struct oh__gpu {
 	CUdeviceptr host_device; /* the same as the GPU sees it */
 	CUdeviceptr epochs;
 	bool any_pinned;
-	bool overlap; /* a kernel may be placed while the one before works */
 	uint32_t looks;
-	uint32_t thread_limit; /* that find room beside other ranks' */
+	struct oh__gpu_grid grid[OH__GPU_CLASSES];
 	struct oh__gpu_order order;
+	uint64_t calls; /* that were made */
+	uint32_t chain; /* hash of them, see agree.h */
 	struct oh__mailbox *mailbox; /* where failures are kept and told */
-	/* the watching thread */
+	/* the watching thread; why_failed is there once told is true */
+	char why_failed[200];
+	atomic_bool told;
 	pthread_t watcher;
-	bool watching, result_missed;
+	bool watching;
+	uint64_t timeout_ns; /* of a call */
+	uint64_t missed_ns; /* since when a kernel misses a result, 0 */
 	int wake; /* an eventfd: it shall end */
 };
 
@@ -109,9 +121,5 @@ struct oh__gpu_call {
 /* Queues an all-reduce; gpu->on. */
 enum oh_status oh__gpu_all_reduce(struct oh__gpu *gpu,
 				  const struct oh__gpu_call *call);
-
-/* The grid of a class on this rank's GPU. */
-uint32_t oh__gpu_blocks(const struct oh__gpu *gpu,
-			const struct oh__gpu_class *class);
 
 #endif

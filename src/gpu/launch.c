@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "gpu/engine.h"
+#include "gpu/agree.h"
 #include "mailbox/wait.h"
 
 enum oh__gpu_memory_kind oh__gpu_memory_of(const struct oh__cuda *cuda,
@@ -31,20 +31,6 @@ enum oh__gpu_memory_kind oh__gpu_memory_of(const struct oh__cuda *cuda,
 		*ordinal = -1;
 	return type == CU_MEMORYTYPE_DEVICE || managed ? OH__GPU_MEMORY_DEVICE
 						       : OH__GPU_MEMORY_HOST;
-}
-
-uint32_t oh__gpu_blocks(const struct oh__gpu *gpu,
-			const struct oh__gpu_class *class)
-{
-	uint32_t blocks = class->blocks;
-	uint32_t most = gpu->thread_limit / class->threads;
-	uint32_t epochs = OH__GPU_CLASS_EPOCHS * 32 / class->threads;
-
-	if (!blocks)
-		blocks = gpu->facts[gpu->rank].multiprocessors;
-	if (blocks > most)
-		blocks = most ? most : 1;
-	return blocks < epochs ? blocks : epochs;
 }
 
 static bool is_aligned(const void *pointer)
@@ -91,6 +77,8 @@ static void fill_arguments(const struct oh__gpu *gpu,
 		(uint32_t)((call->bytes + OH__PACK_BYTES - 1) / OH__PACK_BYTES);
 	a->part = (a->packs + ranks - 1) / ranks;
 	a->half = (uint32_t)(class->half_bytes / OH__PACK_BYTES);
+	a->flags = (uint32_t)(class->flags_offset / OH__PACK_BYTES);
+	a->flags_half = (uint32_t)(class->flags_bytes / OH__PACK_BYTES);
 	a->rank = (uint32_t)gpu->rank;
 	a->ranks = ranks;
 	a->average = call->average;
@@ -105,15 +93,6 @@ static void fill_arguments(const struct oh__gpu *gpu,
 	}
 }
 
-/* May the kernel be placed while the one before works? Host memory is emptied
- * by stores that only a kernel's end puts in order; flags need no emptying. */
-static bool may_overlap(const struct oh__gpu *gpu,
-			const struct oh__gpu_class *class)
-{
-	return gpu->overlap &&
-	       (!gpu->any_pinned || class->algorithm == OH__GPU_FLAGGED);
-}
-
 static enum oh_status launch_round(const struct oh__gpu *gpu,
 				   const struct oh__gpu_class *class,
 				   const struct oh__gpu_call *call)
@@ -122,8 +101,9 @@ static enum oh_status launch_round(const struct oh__gpu *gpu,
 		.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
 		.value = {.programmaticStreamSerializationAllowed = 1},
 	};
+	const struct oh__gpu_grid *grid = &gpu->grid[class - gpu->layout.class];
 	CUlaunchConfig config = {
-		.gridDimX = oh__gpu_blocks(gpu, class),
+		.gridDimX = grid->blocks,
 		.gridDimY = 1,
 		.gridDimZ = 1,
 		.blockDimX = class->threads,
@@ -131,7 +111,7 @@ static enum oh_status launch_round(const struct oh__gpu *gpu,
 		.blockDimZ = 1,
 		.hStream = call->stream,
 		.attrs = &early,
-		.numAttrs = may_overlap(gpu, class),
+		.numAttrs = grid->overlap,
 	};
 	struct oh__kernel_arguments arguments;
 	void *parameters[] = {&arguments};
@@ -260,6 +240,7 @@ enum oh_status oh__gpu_all_reduce(struct oh__gpu *gpu,
 	CUcontext current = NULL;
 	enum oh_status status;
 
+	oh__gpu_note_call(gpu, call);
 	device->cuda->cuCtxGetCurrent(&current);
 	if (current == device->context)
 		return launch(gpu, call);

@@ -19,12 +19,11 @@ struct row {
 /* Peers' memory. Two ranks: the fastest of a sweep on two H200, to be found
  * in docs/measurements. */
 static const struct row peers_2[] = {
-	{512, OH__GPU_ONE_SHOT, 1, 128, 700},
-	{KIB, OH__GPU_ONE_SHOT, 1, 64, 700},
+	{512, OH__GPU_ONE_SHOT, 1, 128, 600},
+	{2 * KIB, OH__GPU_ONE_SHOT, 2, 64, 800},
 	{8 * KIB, OH__GPU_ONE_SHOT, 16, 64, 700},
-	{16 * KIB, OH__GPU_ONE_SHOT, 64, 32, 700},
-	{32 * KIB, OH__GPU_ONE_SHOT, 96, 32, 0},
-	{64 * KIB, OH__GPU_ONE_SHOT, 0, 32, 0},
+	{32 * KIB, OH__GPU_ONE_SHOT, 64, 32, 700},
+	{64 * KIB, OH__GPU_ONE_SHOT, 64, 64, 0},
 	{128 * KIB, OH__GPU_ONE_SHOT, 0, 64, 0},
 	{256 * KIB, OH__GPU_ONE_SHOT, 0, 128, 0},
 	{512 * KIB, OH__GPU_ONE_SHOT, 0, 256, 0},
@@ -60,15 +59,17 @@ static const struct row peers_many[] = {
  * trip. Cycles of an H200 behind PCIe 5, the fastest of a sweep for two ranks.
  */
 static const struct row pinned_2[] = {
-	{512, OH__GPU_FLAGGED, 1, 64, 400},
-	{KIB, OH__GPU_FLAGGED, 4, 64, 400},
+	{512, OH__GPU_FLAGGED, 1, 64, 300},
+	{KIB, OH__GPU_FLAGGED, 2, 64, 200},
+	{2 * KIB, OH__GPU_FLAGGED, 4, 64, 200},
 	{4 * KIB, OH__GPU_ONE_SHOT, 4, 64, 400},
 	{8 * KIB, OH__GPU_ONE_SHOT, 4, 128, 500},
 	{16 * KIB, OH__GPU_ONE_SHOT, 16, 64, 600},
 	{32 * KIB, OH__GPU_ONE_SHOT, 32, 64, 1000},
-	{64 * KIB, OH__GPU_ONE_SHOT, 32, 128, 1600},
+	{64 * KIB, OH__GPU_ONE_SHOT, 64, 64, 1600},
 	{128 * KIB, OH__GPU_ONE_SHOT, 32, 256, 2500},
-	{8 * MIB, OH__GPU_ONE_SHOT, 32, 512, 5000},
+	{256 * KIB, OH__GPU_ONE_SHOT, 32, 512, 5000},
+	{8 * MIB, OH__GPU_STAGED, 64, 512, 0},
 };
 
 static const struct row pinned_many[] = {
@@ -85,6 +86,7 @@ const char *oh__gpu_algorithm_name(enum oh__gpu_algorithm algorithm)
 		[OH__GPU_FLAGGED] = "one-shot with flags",
 		[OH__GPU_ONE_SHOT] = "one-shot",
 		[OH__GPU_TWO_SHOT] = "two-shot",
+		[OH__GPU_STAGED] = "one-shot in chunks",
 	};
 
 	return (unsigned)algorithm < OH__GPU_ALGORITHMS ? names[algorithm]
@@ -119,14 +121,28 @@ static uint64_t half_of(const struct row *row, uint64_t ranks)
 	return packs * OH__PACK_BYTES;
 }
 
+/* The flags of a half: one for each chunk that half the threads can take. */
+static uint64_t flags_of(const struct row *row, uint64_t half_bytes)
+{
+	if (row->algorithm == OH__GPU_FLAGGED)
+		return half_bytes;
+	if (row->algorithm != OH__GPU_STAGED)
+		return 0;
+	return round_up(half_bytes, row->threads / 2 * OH__PACK_BYTES) /
+	       (row->threads / 2);
+}
+
 /* Appends the class of a row; false if it does not fit. */
 static bool append(struct oh__gpu_layout *layout, const struct row *row,
 		   uint64_t budget_bytes)
 {
 	uint64_t ranks = (uint64_t)layout->ranks;
 	uint64_t half = round_up(half_of(row, ranks), OH__PACK_BYTES);
+	uint64_t flags = flags_of(row, half);
 	unsigned halves = row->algorithm == OH__GPU_TWO_SHOT ? 4 : 2;
-	uint64_t end = layout->bytes + round_up(ranks * halves * half, ALIGN);
+	bool apart = row->algorithm == OH__GPU_STAGED;
+	uint64_t slot = halves * half + (apart ? 2 * flags : 0);
+	uint64_t end = layout->bytes + round_up(ranks * slot, ALIGN);
 
 	if (end > budget_bytes)
 		return false;
@@ -138,7 +154,9 @@ static bool append(struct oh__gpu_layout *layout, const struct row *row,
 		.pause = row->pause,
 		.offset = layout->bytes,
 		.half_bytes = half,
-		.slot_bytes = halves * half,
+		.flags_offset = apart ? halves * half : 0,
+		.flags_bytes = flags,
+		.slot_bytes = slot,
 		.first_epoch = layout->epochs,
 	};
 	layout->bytes = end;

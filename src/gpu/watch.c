@@ -9,10 +9,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/descriptor.h"
 #include "comm/liveness.h"
+#include "gpu/agree.h"
 #include "mailbox/wait.h"
 
 /* A warp that stores its epoch may undo what a release did, and a rank that
@@ -28,6 +30,10 @@ static uint64_t failure_of(const struct oh__gpu *gpu)
 static void fail(struct oh__gpu *gpu, enum oh_status status, int culprit,
 		 const char *why)
 {
+	if (!atomic_load_explicit(&gpu->told, memory_order_relaxed)) {
+		snprintf(gpu->why_failed, sizeof(gpu->why_failed), "%s", why);
+		atomic_store_explicit(&gpu->told, true, memory_order_release);
+	}
 	oh__mailbox_fail(gpu->mailbox, status, culprit);
 	oh__log(OH_LOG_WARN, "rank %d: %s (rank %d); calls on GPU memory end",
 		gpu->rank, why, culprit);
@@ -68,18 +74,33 @@ static void look_at_lives(struct oh__gpu *gpu)
 		     "the process of a rank has ended");
 }
 
-/* A missing result blames its rank only if, a look later, no kernel has named
- * another one. */
+static void look_at_calls(struct oh__gpu *gpu)
+{
+	char why[200];
+	int culprit = oh__gpu_find_mismatch(gpu, why, sizeof(why));
+
+	if (culprit >= 0)
+		fail(gpu, OH_ERR_MISMATCH, culprit, why);
+}
+
+/* A missing result blames its rank only if for a quarter of the deadline no
+ * kernel has named another one: those who wait for results look a little more
+ * often than those who wait for data, and so give up earlier. */
 static void look_at_kernels(struct oh__gpu *gpu)
 {
-	volatile struct oh__kernel_watch *watch = &gpu->host->watch;
-	uint32_t late = watch->late;
+	const struct oh__kernel_watch *watch = &gpu->host->watch;
+	/* a kernel writes them, or on the fake a thread */
+	uint32_t late = __atomic_load_n(&watch->late, __ATOMIC_RELAXED);
+	uint32_t late_result =
+		__atomic_load_n(&watch->late_result, __ATOMIC_RELAXED);
 	int culprit;
 	bool left;
 
-	if (!late && watch->late_result && gpu->result_missed)
-		late = watch->late_result;
-	gpu->result_missed = watch->late_result != 0;
+	if (!late && late_result && !gpu->missed_ns)
+		gpu->missed_ns = oh__now_ns();
+	if (!late && gpu->missed_ns &&
+	    oh__now_ns() - gpu->missed_ns >= gpu->timeout_ns / 4)
+		late = late_result;
 	culprit = (int)late - 1;
 	if (!late || culprit >= gpu->ranks)
 		return;
@@ -160,15 +181,18 @@ static void release_rank(const struct oh__gpu *gpu, int rank)
 
 	for (int c = 0; c < gpu->layout.classes; c++) {
 		const struct oh__gpu_class *class = &gpu->layout.class[c];
-		bool flagged = class->algorithm == OH__GPU_FLAGGED;
-		uint64_t slot = oh__gpu_slot(class, rank);
+		bool flagged = class->flags_bytes != 0;
+		/* data that has come is left as it is */
+		uint64_t first =
+			oh__gpu_slot(class, rank) + class->flags_offset;
+		uint64_t bytes = class->slot_bytes - class->flags_offset;
 
 		if (oh__gpu_passes(gpu->rows, rank, gpu->rank))
-			release(gpu, m->vram[gpu->rank] + slot,
-				class->slot_bytes, flagged);
+			release(gpu, m->vram[gpu->rank] + first, bytes,
+				flagged);
 		else
-			release_host((char *)m->host[gpu->rank] + slot,
-				     class->slot_bytes, flagged);
+			release_host((char *)m->host[gpu->rank] + first, bytes,
+				     flagged);
 	}
 }
 
@@ -189,6 +213,8 @@ static void look(struct oh__gpu *gpu, int *releases)
 {
 	if (!failure_of(gpu))
 		look_at_lives(gpu);
+	if (!failure_of(gpu))
+		look_at_calls(gpu);
 	if (!failure_of(gpu))
 		look_at_states(gpu);
 	if (!failure_of(gpu))

@@ -41,6 +41,9 @@ struct oh__kernel_arguments {
 	uint32_t packs; /* of 16 bytes, the last one may be cut */
 	uint32_t part; /* packs of each rank's part in a two-shot */
 	uint32_t half; /* packs from one half of a slot to the next */
+	/* staged: packs from the slot's start to its flags, and from one half
+	 * of them to the next */
+	uint32_t flags, flags_half;
 	uint32_t rank, ranks;
 	uint32_t average;
 	/* a thread that has looked so often in vain leaves; below UINT32_MAX */
@@ -90,6 +93,44 @@ struct oh__check_arguments {
 	struct oh__check_result *result; /* one a rank, in host memory */
 	/* of OH__CHECK_LOOKS looks at the own area, one after the other */
 	uint32_t *look_ns;
+};
+
+/* A measurement of `onehop probe`, of whichever of its kernels. Patterns are
+ * index * OH__PROBE_STEP + seed. */
+#define OH__PROBE_THREADS 512
+#define OH__PROBE_BLOCKS 1024 /* at most */
+#define OH__PROBE_STEP 0x9e3779b1u
+#define OH__PROBE_CHAIN 32 /* loads of a round */
+/* An answer is a word of each block; or rounds done, ns of all, cycles of all
+ * in two words, then cycles of each round. */
+#define OH__PROBE_HEAD 4
+#define OH__PROBE_ROUNDS 1020
+#define OH__PROBE_ANSWER_BYTES 4096
+
+struct oh__probe_arguments {
+	void *to;
+	const void *from;
+	uint64_t packs; /* of OH__PACK_BYTES */
+	uint32_t seed;
+	uint32_t rounds;
+	uint32_t looks; /* of each wait for a flag */
+	uint32_t leads; /* this side throws the flag first */
+	uint32_t zero; /* is 0 */
+	uint32_t *answer; /* in host memory */
+};
+
+/* An exchange of flags, which measurements call. */
+#define OH__FLOOR_THREADS 32
+
+struct oh__floor_arguments {
+	uint32_t rank, ranks;
+	uint32_t looks;
+	/* in device memory: the epoch of the last call; not 0: a flag did not
+	 * come */
+	volatile uint32_t *state;
+	uint32_t *late; /* in host memory: 1 + the rank whose flag it was */
+	/* rank k's, as seen here; in them a word of each rank */
+	uint32_t *flags[OH__KERNEL_RANKS];
 };
 
 #endif

@@ -17,13 +17,6 @@
 
 #include "all_reduce.cuh"
 
-template <int RANKS, bool FAST>
-static __device__ __forceinline__ bool
-is_other(int k, const struct oh__kernel_arguments &c)
-{
-	return is_rank<FAST>(k, c) && k != (int)c.rank;
-}
-
 static __device__ __forceinline__ bool has_come(uint4 v, uint32_t flag)
 {
 	return (v.y == flag && v.w == flag) ||
@@ -65,6 +58,14 @@ template <int RANKS, bool FAST>
 static __device__ __forceinline__ void
 push_flagged(const struct oh__kernel_arguments &c, uint32_t at, uint4 v)
 {
+#ifdef OH_FAULT_FLAG_FIRST /* for the test that must notice it */
+#pragma unroll
+	for (int k = 0; k < RANKS; k++)
+		if (is_other<RANKS, FAST>(k, c))
+			store((uint4 *)c.out[k] + at,
+			      make_uint4(0, v.y, 0, v.w));
+	dawdle();
+#endif
 #pragma unroll
 	for (int k = 0; k < RANKS; k++)
 		if (is_other<RANKS, FAST>(k, c))
@@ -110,7 +111,7 @@ flagged(const struct oh__kernel_arguments &c)
 	uint32_t looks, call, flag, half;
 	uint4 v[RANKS];
 
-	begin_kernel();
+	begin_kernel<RANKS>(c);
 	if (first < words)
 		own = vector<FAST>::take_half(c, first);
 	call = begin_call(c, first, looks);

@@ -1,34 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What is in the image: every kernel by its name, oh__ALGORITHM_DTYPE_RANKS, and
- * those of the check. RANKS "any" is the kernel for every alignment, size, number
- * of ranks, and for averages; the others want aligned whole packs and a sum.
+ * those of the check and of the probe. RANKS "any8" is the kernel for every
+ * alignment and size, for averages, and for up to 8 ranks; the others want aligned
+ * whole packs, a sum, and just that many ranks.
  */
 #include "all_reduce.cuh"
 #include "check.cuh"
 #include "flagged.cuh"
+#include "floor.cuh"
+#include "probe.cuh"
 #include "release.cuh"
+#include "staged.cuh"
 
-#define KERNEL(NAME, THREADS, ...)                                             \
-	extern "C" __global__ void __launch_bounds__(THREADS)                  \
+/* BLOCKS of them find room on a multiprocessor together: see room_of in
+ * src/gpu/engine.c for why it is three. */
+#define KERNEL(NAME, THREADS, BLOCKS, ...)                                     \
+	extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)          \
 		oh__##NAME(const __grid_constant__ struct oh__kernel_arguments c) \
 	{                                                                      \
 		__VA_ARGS__(c);                                                \
 	}
 
-/* For a type and a number of ranks; KIND is that number, or any. */
-#define KERNELS(T, RANKS, FAST, KIND)                                          \
-	KERNEL(one_shot_##T##_##KIND, 512, one_shot<T, RANKS, FAST>)           \
-	KERNEL(two_shot_##T##_##KIND, FAST ? 1024 : 512,                       \
-	       two_shot<T, RANKS, FAST>)                                       \
-	KERNEL(flagged_##T##_##KIND, 512, flagged<T, RANKS, FAST>)
+/* For a type and up to that many ranks. */
+#define KERNELS(T, RANKS, FAST, KIND, BLOCKS)                                  \
+	KERNEL(one_shot_##T##_##KIND, 512, BLOCKS, one_shot<T, RANKS, FAST>)   \
+	KERNEL(two_shot_##T##_##KIND, 512, BLOCKS, two_shot<T, RANKS, FAST>)   \
+	KERNEL(flagged_##T##_##KIND, 512, BLOCKS, flagged<T, RANKS, FAST>)
 
 #define KERNELS_OF(T)                                                          \
-	KERNELS(T, 2, true, 2)                                                 \
-	KERNELS(T, 3, true, 3)                                                 \
-	KERNELS(T, 4, true, 4)                                                 \
-	KERNELS(T, 8, true, 8)                                                 \
-	KERNELS(T, OH__KERNEL_RANKS, false, any)
+	KERNELS(T, 2, true, 2, 3)                                              \
+	KERNELS(T, 3, true, 3, 3)                                              \
+	KERNELS(T, 4, true, 4, 3)                                              \
+	KERNELS(T, 8, true, 8, 2)                                              \
+	KERNELS(T, 2, false, any2, 3)                                          \
+	KERNELS(T, 3, false, any3, 3)                                          \
+	KERNELS(T, 4, false, any4, 2)                                          \
+	KERNELS(T, 8, false, any8, 2)                                          \
+	KERNELS(T, OH__KERNEL_RANKS, false, any16, 1)                          \
+	KERNEL(staged_##T##_2, 512, 3, staged<T, true>)                        \
+	KERNEL(staged_##T##_any2, 512, 3, staged<T, false>)
 
 KERNELS_OF(f32)
 KERNELS_OF(f16)
@@ -50,4 +61,29 @@ extern "C" __global__ void __launch_bounds__(OH__CHECK_THREADS)
 	oh__check_read(const __grid_constant__ struct oh__check_arguments c)
 {
 	check_read(c);
+}
+
+/* Two blocks fit a multiprocessor. */
+#define PROBE(NAME)                                                            \
+	extern "C" __global__ void __launch_bounds__(OH__PROBE_THREADS, 2)     \
+		oh__probe_##NAME(                                              \
+			const __grid_constant__ struct oh__probe_arguments c)  \
+	{                                                                      \
+		probe_##NAME(c);                                               \
+	}
+
+PROBE(store)
+PROBE(load)
+PROBE(count)
+PROBE(ping)
+PROBE(chase)
+
+extern "C" __global__ void __launch_bounds__(OH__FLOOR_THREADS) oh__floor_empty()
+{
+}
+
+extern "C" __global__ void __launch_bounds__(OH__FLOOR_THREADS)
+	oh__floor_flag(const __grid_constant__ struct oh__floor_arguments c)
+{
+	exchange_flags(c);
 }

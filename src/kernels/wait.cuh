@@ -61,8 +61,8 @@ static __device__ __forceinline__ void let_next_kernel_start(void)
 #endif
 }
 
-/* In a test build a warp now and then takes its time between seeing a pack and
- * making its place empty: up to some 20 us. */
+/* In a test build a warp now and then takes its time, up to some 20 us: before it
+ * reads its epoch, and between seeing a pack and making its place empty. */
 static __device__ __forceinline__ void dawdle(void)
 {
 #ifdef OH_TEST_DELAYS

@@ -80,11 +80,23 @@ struct oh__half {
 	struct oh__call_record record;
 };
 
+/* A call on GPU memory; chain is a hash of it and of all before. */
+struct oh__device_call {
+	uint64_t bytes;
+	uint32_t what, chain;
+};
+
+#define OH__DEVICE_CALLS 128
+
 /* The head of a segment. */
 struct oh__control {
 	struct oh__flag finished; /* the last call finished, 64 bits */
 	struct oh__flag state; /* 0, or oh__state of a failure or a farewell */
 	struct oh__half half[2];
+	/* calls on GPU memory that were made, and the last ones: call n at n
+	 * modulo their number; see src/gpu/agree.c */
+	struct oh__flag device_calls;
+	struct oh__device_call device_call[OH__DEVICE_CALLS];
 };
 
 /* A rank has left in order, by oh_comm_destroy. Beyond every status. */

@@ -18,6 +18,7 @@
  * interface; the values stand in cuda.def. */
 typedef unsigned int CUresult;
 typedef unsigned int CUdevice_attribute;
+typedef unsigned int CUdevice_P2PAttribute;
 typedef unsigned int CUfunction_attribute;
 typedef unsigned int CUpointer_attribute;
 typedef unsigned int CUlaunchAttributeID;

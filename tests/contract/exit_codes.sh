@@ -44,6 +44,15 @@ runs 2 stderr --nothing
 runs 2 stderr env --nothing
 runs 2 stderr env nothing
 runs 2 stderr bench --nothing
+runs 0 stdout help probe
+runs 2 stderr probe --nothing
+runs 2 stderr probe nothing
+runs 2 stderr probe --bytes 1K
+runs 2 stderr probe --bytes
+runs 2 stderr probe --only 0,0
+runs 2 stderr probe --only 0,
+runs 2 stderr probe --timeout 0
+runs 2 stderr probe --json /nowhere/file
 runs 2 stderr run
 runs 2 stderr run -n
 runs 2 stderr run -n 2

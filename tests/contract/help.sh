@@ -36,7 +36,7 @@ completed()
 	)
 }
 
-for sub in bench doctor env run topo; do
+for sub in bench doctor env probe run topo; do
 	flags=$(help_flags "$sub")
 	has "$flags" --help "onehop $sub --help lists flags"
 	is "$(page_flags "onehop-$sub.1.scd")" "$flags" \

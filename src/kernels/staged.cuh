@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One-shot all-reduce of two ranks in chunks, for long vectors by way of host
+ * memory: a flag follows each chunk. Nothing has to be made empty again, which over
+ * PCIe would cost as much as sending, and both directions of the link are at work at
+ * once: half of a block's threads send, chunk after chunk, and half receive. A fence
+ * before each flag costs some 2 us, so short vectors are better off without.
+ *
+ * Chunks and flags have two halves of a slot each, as packs do; a flag is the epoch,
+ * and old ones are blanked as in flagged.cuh. A chunk's size is part of what the
+ * ranks agree on, the number of blocks is not.
+ */
+#ifndef OH_KERNELS_STAGED_CUH
+#define OH_KERNELS_STAGED_CUH
+
+#include "flagged.cuh"
+
+/* Barriers of the sending and the receiving threads. */
+enum { SENDERS = 1, RECEIVERS = 2 };
+
+static __device__ __forceinline__ void meet(uint32_t barrier)
+{
+	asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(blockDim.x / 2)
+		     : "memory");
+}
+
+/* The same; true if it is for any thread. */
+static __device__ __forceinline__ bool meet_any(uint32_t barrier, bool mine)
+{
+	uint32_t any;
+
+	asm volatile("{\n\t"
+		     ".reg .pred in, out;\n\t"
+		     "setp.ne.u32 in, %1, 0;\n\t"
+		     "bar.red.or.pred out, %2, %3, in;\n\t"
+		     "selp.u32 %0, 1, 0, out;\n\t"
+		     "}"
+		     : "=r"(any)
+		     : "r"((uint32_t)mine), "r"(barrier), "r"(blockDim.x / 2)
+		     : "memory");
+	return any;
+}
+
+/* The second word of the flag's pack: one of those that a release sets. */
+static __device__ __forceinline__ uint32_t *
+flag_at(void *slot, const struct oh__kernel_arguments &c, uint32_t half,
+	uint32_t index)
+{
+	return (uint32_t *)((uint4 *)slot + c.flags + half * c.flags_half +
+			    index) +
+	       1;
+}
+
+static __device__ __forceinline__ void raise_flag(uint32_t *at, uint32_t flag)
+{
+	asm volatile("fence.acq_rel.sys;" ::: "memory");
+	asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(at), "r"(flag)
+		     : "memory");
+}
+
+static __device__ __forceinline__ bool is_raised(const uint32_t *at, uint32_t flag)
+{
+	uint32_t seen;
+
+	asm volatile("ld.acquire.sys.global.u32 %0, [%1];"
+		     : "=r"(seen)
+		     : "l"(at)
+		     : "memory");
+	return seen == flag || seen == OH__FLAG_RELEASED;
+}
+
+/* sent: chunks whose input has been read, which the result may replace. */
+template <bool FAST>
+static __device__ __forceinline__ void
+send_chunks(const struct oh__kernel_arguments &c, uint32_t call,
+	    volatile uint32_t *sent)
+{
+	const uint32_t chunk = blockDim.x / 2, thread = threadIdx.x, half = call & 1;
+	void *slot = c.rank ? c.out[0] : c.out[1];
+	uint32_t index = blockIdx.x;
+
+	for (; index * chunk < c.packs; index += gridDim.x) {
+		uint32_t i = index * chunk + thread;
+
+#ifdef OH_FAULT_FLAG_FIRST
+		if (!thread) /* for the test that must notice it */
+			raise_flag(flag_at(slot, c, half, index),
+				   call | OH__FLAG_BIT);
+#endif
+		if (i < c.packs)
+			store((uint4 *)slot + half_of(c, call) + i,
+			      vector<FAST>::take(c, i));
+		meet(SENDERS);
+		if (thread)
+			continue;
+		*sent = index + 1;
+		raise_flag(flag_at(slot, c, half, index), call | OH__FLAG_BIT);
+	}
+	if (blockIdx.x || thread || !c.packs)
+		return;
+#ifdef OH_FAULT_NO_BLANK
+	return; /* for the test that must notice it */
+#endif
+	/* one flag of the half, another one in its next call */
+	index = call / 2 % c.flags_half;
+	if (index * chunk >= c.packs)
+		*(volatile uint32_t *)flag_at(slot, c, half, index) = 0;
+}
+
+static __device__ __forceinline__ bool
+await_chunk(const struct oh__kernel_arguments &c, const uint32_t *flag,
+	    uint32_t call, uint32_t &looks)
+{
+	while (!is_raised(flag, call | OH__FLAG_BIT))
+		if (!may_look_on(c, looks)) {
+			tell_late(c, 1 - c.rank);
+			return false;
+		}
+	return true;
+}
+
+template <class T, bool FAST>
+static __device__ __forceinline__ void
+receive_chunks(const struct oh__kernel_arguments &c, uint32_t call,
+	       const volatile uint32_t *sent, uint32_t looks)
+{
+	const uint32_t chunk = blockDim.x / 2, thread = threadIdx.x - chunk;
+	void *slot = c.rank ? c.in[0] : c.in[1];
+	uint4 v[2], own = make_uint4(0, 0, 0, 0), other = own;
+
+	for (uint32_t index = blockIdx.x; index * chunk < c.packs;
+	     index += gridDim.x) {
+		uint32_t i = index * chunk + thread;
+		bool late = false;
+
+		if (i < c.packs)
+			own = vector<FAST>::take(c, i);
+		if (!thread) {
+			while (*sent <= index)
+				; /* the senders wait for nobody */
+			late = !await_chunk(c, flag_at(slot, c, call & 1, index),
+					    call, looks);
+		}
+		if (meet_any(RECEIVERS, late))
+			return;
+		dawdle();
+		if (i >= c.packs)
+			continue;
+		other = load((uint4 *)slot + half_of(c, call) + i);
+		v[0] = c.rank ? other : own;
+		v[1] = c.rank ? own : other;
+		vector<FAST>::put(c, i, combine<T, 2, FAST>(v, c));
+	}
+}
+
+template <class T, bool FAST>
+static __device__ __forceinline__ void
+staged(const struct oh__kernel_arguments &c)
+{
+	__shared__ volatile uint32_t sent;
+	uint32_t looks, call;
+
+	if (!threadIdx.x)
+		sent = 0;
+	begin_kernel<2>(c);
+	call = begin_call(c, blockIdx.x * blockDim.x + threadIdx.x, looks);
+	__syncthreads();
+	if (threadIdx.x < blockDim.x / 2)
+		send_chunks<FAST>(c, call, &sent);
+	else
+		receive_chunks<T, FAST>(c, call, &sent, looks);
+}
+
+#endif

@@ -1,0 +1,266 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# `onehop bench --memory device` whole, on the fakes of the driver, of NCCL and
+# of the kernels: what it measures, what it says, and how it ends when ranks
+# give wrong results, die or hang. The fake NCCL copies and sums nothing.
+. "$(dirname "$0")/../tap.sh"
+
+command -v jq >/dev/null || skip_all "jq is not installed"
+
+bench=("$BUILD/tests/onehop_fake" bench --memory device)
+for pair in fakecuda:libcuda.so.1 fakenvml:libnvidia-ml.so.1 fakenccl:libnccl.so.2; do
+	ln -s "$BUILD/tests/${pair%:*}.so" "$scratch/${pair#*:}"
+done
+export LD_LIBRARY_PATH=$scratch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export FAKECUDA_SCRIPT=$scratch/cuda FAKENVML_SCRIPT=$scratch/nvml
+export FAKENCCL_SCRIPT=$scratch/nccl
+export FAKECUDA_KERNELS=$BUILD/tests/fakekernels.so
+export MARK=$scratch
+unset CUDA_VISIBLE_DEVICES NCCL_P2P_DISABLE NCCL_NVLS_ENABLE NCCL_ALGO NCCL_PROTO
+
+# plays LINE...: what the driver plays from now on
+plays()
+{
+	printf '%s\n' "$@" >"$FAKECUDA_SCRIPT"
+}
+
+two=('devices 2' 'peer * * 1' 'device * name Fake H200')
+plays "${two[@]}"
+printf 'gpus 1\ndriver 580.95.05\n' >"$FAKENVML_SCRIPT"
+: >"$FAKENCCL_SCRIPT"
+
+# runs CODE ARGUMENT...: must end with that code; leaves out, err and json
+runs()
+{
+	local due=$1 code
+
+	shift
+	rm -f "$scratch/json"
+	timeout 60 "${bench[@]}" -n 20 -w 1 --calls 9 --json "$scratch/json" "$@" \
+		>"$scratch/out" 2>"$scratch/err" </dev/null
+	code=$?
+	is $code "$due" "bench $*: exit code $due"
+	[[ $code == "$due" ]] || note "$(tail -n 5 "$scratch/err")"
+}
+
+# told QUERY EXPECTED TEXT: of the JSON
+told()
+{
+	is "$(jq -c "$1" "$scratch/json" 2>&1)" "$2" "$3"
+}
+
+# says PART: in the text
+says()
+{
+	has "$(cat "$scratch/out")" "$1" "it says: $1"
+}
+
+# complains PART
+complains()
+{
+	has "$(cat "$scratch/err")" "$1" "stderr has: $1"
+}
+
+# Nothing of a run is left, some seconds after it.
+is_clean()
+{
+	local left i
+
+	for ((i = 0; i < 100; i++)); do
+		left=$(grep -lzsxF "MARK=$scratch" /proc/[0-9]*/environ |
+			grep -vE "/proc/($$|self|thread-self|$BASHPID)/" |
+			while read -r file; do
+				grep -qz -e --worker -e onehop_fake "${file%environ}cmdline" 2>/dev/null &&
+					echo "$file"
+			done)
+		[[ -n $left ]] || break
+		sleep 0.1
+	done
+	is "$left" "" "$1: no rank is left behind"
+}
+
+# What it measures
+runs 0 --sizes 64,8K
+is "$(tail -n 1 "$scratch/out")" "# wrong elements: 0 OK" "the last line says so"
+says "GPUs      2: Fake H200; driver 580.95.05, CUDA 12.0"
+says "ranks     2 as processes, on GPU 0 1"
+says "graph: 9 calls a replay, 20 replays"
+says "through GPU memory"
+told '[.schema_version, .memory, .ranks, .in_place, .complete, .exit_code]' \
+	'[1,"device",2,false,true,0]' "the frame is told"
+told '[.device | .gpus, .method, .driver_version, .cuda_version, .forbid_peer, .gpus_are_shared]' \
+	'[["Fake H200","Fake H200"],"graph","580.95.05","12.0",null,false]' "the device is told"
+told '[.rows[] | [.bytes, .dtype, .op, .subject, .iterations, .calls_per_iteration, .wrong]]' \
+	'[[64,"bf16","sum","onehop",20,9,0],[8192,"bf16","sum","onehop",20,9,0]]' \
+	"the rows are told"
+told '[.rows[] | .us.min > 0 and .us.min <= .us.p50 and .us.p50 <= .us.p99 and .flag_exchange_us > 0]' \
+	'[true,true]' "and have times"
+told '[.floors | .flag_place, (.flag_exchange_us | .before > 0, .after > 0), (.kernels | map(.bytes, .empty_kernel_us > 0, .flag_exchange_us > 0))]' \
+	'["GPU memory",true,true,[64,true,true,8192,true,true]]' "floors are told"
+is_clean "after a run"
+
+runs 0 --sizes 64 --eager --threads -d f16 -o avg
+says "eager: 9 calls a replay"
+says "2 as threads of one process"
+told '[.device.method, .threads, .rows[0].op, .rows[0].wrong]' '["eager",true,"avg",0]' \
+	"queued calls, of threads"
+runs 0 --sizes 40 -d f32,i32
+told '[.rows[] | [.dtype, .us == null, .wrong, (.refused // "" | .[0:17])]]' \
+	'[["f32",false,0,""],["i32",true,null,"all-reduce of i32"]]' "what there is not is refused"
+timeout 60 "${bench[@]}" --sizes 64 -n 6 --calls 4 >"$scratch/out" 2>&1
+is $? 0 "warmed up by time: exit code 0"
+runs 0 --sizes 64,1000000 --calls 2
+told '[.rows[].wrong]' '[0,0]' "fewer calls than buffers"
+runs 0 --sizes 64 --csv "$scratch/csv"
+is "$(tail -n 1 "$scratch/csv" | cut -d, -f1-9)" "all_reduce,64,32,bf16,sum,,2,0,onehop" \
+	"CSV has the row"
+
+# Which GPUs, and which ways
+runs 0 --sizes 64 --forbid-peer all
+says "peers are forbidden: all"
+told '[.device.forbid_peer, .floors.flag_place, .rows[0].wrong]' '["all","host memory",0]' \
+	"forbidden peers"
+ONEHOP_FORBID_PEER=0-1 runs 0 --sizes 64
+told '.device.forbid_peer' '"0-1"' "also by the environment"
+runs 3 --sizes 64 --forbid-peer nonsense
+complains "ONEHOP_FORBID_PEER"
+plays 'devices 2'
+runs 0 --sizes 64,8K
+told '[.floors.flag_place, .rows[].wrong]' '["host memory",0,0]' "GPUs that are no peers"
+plays 'devices 1'
+runs 0 --sizes 64
+says "ranks share GPUs"
+told '[.ranks, .device.gpus_are_shared, .floors.flag_place]' '[2,true,"GPU memory"]' \
+	"one GPU for two ranks"
+plays 'devices 4' 'peer * * 1'
+runs 0 --sizes 64,200000
+told '[.ranks, .rows[].wrong]' '[4,0,0]' "a rank for each GPU"
+plays "${two[@]}"
+
+# NCCL
+runs 0 --sizes 64 -c 0 --peer all
+told '[.rows[] | [.subject, .wrong, .ratio > 0]]' \
+	'[["onehop",null,true],["nccl",null,true],["nccl-symm",null,true],["nccl-shm",null,true]]' \
+	"all of NCCL takes its turn"
+told '[.peers[] | [.name, .ran, .version]]' \
+	'[["nccl",true,"2.28.9"],["nccl-symm",true,"2.28.9"],["nccl-shm",true,"2.28.9"]]' \
+	"with its version"
+NCCL_NVLS_ENABLE=0 runs 0 --sizes 64 -c 0 --peer nccl
+told '.peers[0].version' '"2.28.9 NCCL_NVLS_ENABLE=0"' "and what changes how it calls"
+runs 1 --sizes 64 --peer nccl
+complains "nccl: wrong result of all_reduce bf16 sum, 64 bytes, on rank"
+told '[.exit_code, (.rows[] | .wrong > 0)]' '[1,false,true]' "a peer's wrong results are its own"
+NCCL_P2P_DISABLE=1 runs 0 --sizes 64 -c 0 --peer nccl,nccl-shm
+told '[.peers[] | [.name, .ran]]' '[["nccl",false],["nccl-shm",true]]' \
+	"NCCL without peers is not called nccl"
+echo 'windows 0' >"$FAKENCCL_SCRIPT"
+runs 0 --sizes 64 -c 0 --peer nccl-symm
+told '[.peers[] | .ran, (.reason | test("no symmetric window"))]' '[false,true]' \
+	"no windows, no nccl-symm"
+plays 'devices 1'
+runs 0 --sizes 64 -c 0 --peer nccl
+told '.peers[0].reason | test("both on GPU 0")' true "NCCL takes no GPU twice"
+plays "${two[@]}"
+echo 'rank 1 ncclAllReduce 5 ' >"$FAKENCCL_SCRIPT"
+runs 1 --sizes 64,128 -c 0 --peer nccl
+complains "ncclAllReduce failed, code 5"
+told '[.rows[] | [.bytes, .subject, .refused]]' \
+	'[[64,"onehop",null],[64,"nccl","failed"],[128,"onehop",null]]' \
+	"the run goes on without a peer that failed"
+echo 'stuck 1 ncclAllReduce' >"$FAKENCCL_SCRIPT"
+runs 124 --sizes 64,128 -c 0 --peer nccl --timeout 2
+complains "did not answer after 2 s (--timeout)"
+told '.complete' true "and without one that hangs"
+is_clean "a peer that hangs"
+echo 'stuck 0 ncclCommInitRank' >"$FAKENCCL_SCRIPT"
+runs 0 --sizes 64 -c 0 --peer nccl,nccl-shm --timeout 2
+told '[.peers[].ran]' '[false,false]' "one that hangs at its start is left out"
+is_clean "a peer that hangs at its start"
+: >"$FAKENCCL_SCRIPT"
+ln -sf "$BUILD/tests/fakenccl_broken.so" "$scratch/libnccl.so.2"
+runs 0 --sizes 64 --peer nccl
+told '.peers[0] | .ran, (.reason | test("libnccl.so.2 has no ncclCommInitRank"))' "false
+true" "an NCCL that cannot be used is left out"
+ln -sf "$BUILD/tests/fakenccl.so" "$scratch/libnccl.so.2"
+
+# Wrong results of ours
+export FAKEKERNELS_FAULT='wrong 1 40'
+runs 1 --sizes 64
+complains "onehop: wrong result of all_reduce bf16 sum, 64 bytes, on rank 1: call "
+told '[.exit_code, .rows[0].wrong > 0]' '[1,true]' "wrong elements are counted"
+is "$(tail -n 1 "$scratch/out" | sed 's/[0-9]\+/N/')" "# wrong elements: N FAILED" \
+	"and the last line says so"
+runs 0 --sizes 64 -c 0
+says "# wrong elements: not checked"
+
+# A rank that hangs, one that dies
+export FAKEKERNELS_FAULT='stuck 1 40'
+runs 124 --sizes 64 --timeout 2
+says "not complete"
+is_clean "a kernel that never ends"
+unset FAKEKERNELS_FAULT
+timeout 60 "${bench[@]}" --sizes 64,128 -n 100000 --calls 20 -w 1 \
+	>"$scratch/out" 2>"$scratch/err" &
+for ((i = 0; i < 300; i++)); do
+	grep -q '^# *bytes' "$scratch/out" && break
+	sleep 0.1
+done
+parent=$(pgrep -P $!)
+pgrep -P "$parent" -f worker.device: | tail -n 1 | xargs kill -KILL
+wait $!
+is $? 1 "a rank is killed: exit code 1"
+has "$(tail -n 1 "$scratch/out")" "# not complete: onehop rank" "the last line says so"
+is_clean "a rank that was killed"
+
+# An error of the driver
+plays "${two[@]}" 'error cuGraphInstantiateWithFlags 999'
+runs 1 --sizes 64
+complains "cuGraphInstantiateWithFlags failed, code 999"
+plays "${two[@]}" 'error cuMemAlloc_v2 2'
+runs 3 --sizes 64
+complains "OH_ERR_NO_MEMORY"
+plays "${two[@]}" 'error cuCtxEnablePeerAccess 999'
+runs 0 --sizes 64
+complains "floor rank"
+told '[.floors.flag_exchange_us.before, .floors.flag_place, .rows[0].flag_exchange_us]' \
+	'[null,null,null]' "floors that cannot be had are not told"
+
+# Nothing to run on
+plays 'devices 0'
+runs 77
+complains "GPU memory: the CUDA driver finds no GPU"
+plays 'devices 2'
+CUDA_VISIBLE_DEVICES='' runs 77
+complains "CUDA_VISIBLE_DEVICES"
+plays 'devices 2' 'error cuInit 999'
+runs 3
+complains "cuInit failed, code 999"
+plays "${two[@]}"
+"$BUILD/onehop" bench --memory device --sizes 64 -n 1 >"$scratch/out" 2>"$scratch/err"
+code=$?
+if grep -q nvcc "$scratch/err"; then
+	is $code 77 "a build without kernels: exit code 77"
+else
+	skip "a build without kernels: exit code 77" "this one has them"
+fi
+
+# Flags
+while IFS='|' read -r arguments message; do
+	# shellcheck disable=SC2086
+	timeout 60 "$BUILD/tests/onehop_fake" bench $arguments >"$scratch/out" 2>"$scratch/err"
+	is $? 2 "bench $arguments: exit code 2"
+	has "$(cat "$scratch/err")" "$message" "bench $arguments: $message"
+done <<'END'
+--graph|--graph: only with --memory device
+--eager|--eager: only with --memory device
+--calls 5|--calls: only with --memory device
+--forbid-peer all|--forbid-peer: only with --memory device
+--calls 0 --memory device|--calls: '0' is none of what it takes
+--memory device --in-place|--in-place: not with --memory device
+--memory device --alloc comm|--alloc comm: oh_comm_alloc gives host memory
+--memory device --collective broadcast|on GPU memory there is all_reduce only
+--peer nccl|nccl works on GPU memory: it wants --memory device
+--peer openmpi --memory device|openmpi works on host memory: it wants --memory host
+--memory gpu|--memory: 'gpu' is none of what it takes: host or device
+END
+done_testing

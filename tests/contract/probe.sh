@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# `onehop probe` whole, on the fakes of the driver and of the kernels: its
+# outputs and how it ends.
+. "$(dirname "$0")/../tap.sh"
+
+onehop=$BUILD/tests/onehop_fake
+ln -s "$BUILD/tests/fakecuda.so" "$scratch/libcuda.so.1"
+export LD_LIBRARY_PATH=$scratch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export FAKECUDA_SCRIPT=$scratch/cuda
+export FAKECUDA_KERNELS=$BUILD/tests/fakekernels.so
+unset CUDA_VISIBLE_DEVICES
+cd "$scratch" || exit 1
+
+# runs CODE LINES ARGUMENT...: on a driver that plays the lines; leaves out, err
+runs()
+{
+	local code=$1
+
+	printf '%b' "$2" >cuda
+	shift 2
+	timeout 60 "$onehop" probe --bytes 64K "$@" >out 2>err </dev/null
+	is $? "$code" "probe $*: exit code $code"
+}
+
+two='devices 2\npeer * * 1\ndevice * name NVIDIA H200\n'
+runs 0 "$two"
+has "$(cat out)" "0->1   right" "shows a pair"
+has "$(cat out)" "Findings"$'\n'none "finds nothing"
+is "$(cat err)" "" "and talks of nothing"
+runs 0 "$two" --quick
+has "$(cat out)" "0 of 16384, 0 of 16384" "counts what it has checked"
+runs 1 'devices 2\n'
+has "$(cat out)" "the driver refuses peer access (cuMemSetAccess, CUDA error 101" "shows a refusal"
+runs 0 'devices 1\n'
+runs 77 'devices 0\n'
+has "$(cat err)" "finds no GPU" "says that there is none"
+is "$(cat out)" "" "and nothing on stdout"
+runs 2 "$two" --only 0,2
+has "$(cat err)" "there is no GPU 2" "names the GPU that is not there"
+runs 3 'devices 1\nerror cuDevicePrimaryCtxRetain 46\n'
+has "$(cat out)" "CUDA_ERROR_DEVICE_UNAVAILABLE" "shows why it cannot be used"
+SECONDS=0
+runs 124 "$two"'error cuStreamQuery 600\n' --timeout 1
+ok "$((SECONDS > 30))" "does not hang with the GPU"
+has "$(cat out)" "not finished in time" "says so"
+CUDA_VISIBLE_DEVICES=1 runs 0 "$two" --json json
+has "$(cat out)" "0000:02:00.0" "CUDA_VISIBLE_DEVICES counts"
+
+if command -v jq >/dev/null; then
+	is "$(jq -c '[.schema_version, (.gpus | length), .gpus[0].pci]' json)" \
+		'[1,1,"0000:02:00.0"]' "and JSON beside the text"
+	runs 0 "$two" --json
+	is "$(jq -c '[.pairs[] | [.from, .to, .state, .check.store.wrong]]' out)" \
+		'[[0,1,"right",0],[1,0,"right",0]]' "JSON on stdout"
+	is "$(jq '.gpus[0].own.peak_gb_s == 4800' out)" true "knows the GPU's peak"
+	is "$(jq '[.pairs[] | .gb_s, .gb_s_together, .latency_us, .latency_us_together |
+		.[] | .median] | map(select(. > 0)) | length' out)" 24 "no figure is missing"
+else
+	skip "JSON" "jq is not installed"
+fi
+runs 0 "$two" --json - --quick
+is "$(head -c 1 out)" "{" "- is stdout"
+runs 3 "$two" --json /dev/full
+has "$(cat err)" "writing /dev/full failed" "a full device"
+done_testing

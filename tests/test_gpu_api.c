@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The public interface on GPU memory beside the calls themselves: one thread
+ * that owns several GPUs, and what is explained of a call's way.
+ */
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu_ranks.h"
+
+#define ROOM ((size_t)1 << 20)
+#define MOST 4
+
+struct queued {
+	pthread_t thread;
+	struct gpu_rank *rank;
+	const struct gpu_case *test;
+	enum oh_status status;
+};
+
+static void *queue_one(void *context)
+{
+	struct queued *q = context;
+
+	q->rank->cuda->cuCtxSetCurrent(q->rank->context);
+	q->status = gpu_rank_call(q->rank, q->test, q->rank->stream[0]);
+	return NULL;
+}
+
+/* The calls of all ranks; on the fake, whose kernels run as they are queued,
+ * each in a thread. */
+static bool queue_all(struct gpu_rank *g, int ranks,
+		      const struct gpu_case *test)
+{
+	struct queued q[MOST];
+	bool good = true;
+
+	for (int i = 0; i < ranks; i++) {
+		q[i] = (struct queued){.rank = &g[i], .test = test};
+#ifdef OH_TESTS_FAKE
+		good &= !pthread_create(&q[i].thread, NULL, queue_one, &q[i]);
+	}
+	for (int i = 0; i < ranks && good; i++) {
+		pthread_join(q[i].thread, NULL);
+#else
+		queue_one(&q[i]);
+#endif
+		good &= !q[i].status;
+	}
+	return good;
+}
+
+static void try_sizes(struct gpu_rank *g, int ranks)
+{
+	static const size_t counts[] = {1, 500, 7000, 60000};
+
+	/* of one rank it is a copy, the bits of a NaN too */
+	for (int n = 0; n < (ranks > 1 ? 4 : 1); n++) {
+		struct gpu_case test = {.count = counts[n],
+					.dtype = OH_BF16,
+					.seed = g->self->seed + (uint64_t)n};
+		bool good = true;
+
+		for (int i = 0; i < ranks; i++) {
+			g[i].cuda->cuCtxSetCurrent(g[i].context);
+			good &= gpu_rank_put(&g[i], &test, g[i].stream[0]);
+		}
+		good = good && queue_all(g, ranks, &test);
+		for (int i = 0; i < ranks && good; i++) {
+			g[i].cuda->cuCtxSetCurrent(g[i].context);
+			good &= gpu_rank_right(&g[i], &test, g[i].stream[0]);
+		}
+		ranks_check(g->self, good, "%zu elements", counts[n]);
+	}
+}
+
+static void one_thread(struct ranks_self *self)
+{
+	int ranks = atoi(self->argument), device[MOST];
+	struct oh_comm *comms[MOST] = {NULL};
+	struct ranks_self part[MOST];
+	struct gpu_rank g[MOST];
+	bool good = true;
+
+	for (int i = 0; i < ranks; i++) {
+		part[i] = *self;
+		part[i].rank = i;
+		part[i].ranks = ranks;
+		good &= gpu_rank_open(&g[i], &part[i], i, ROOM);
+		device[i] = g[i].ordinal;
+	}
+	if (good && ranks_fine(self, oh_comm_create_all(ranks, device, comms),
+			       "oh_comm_create_all")) {
+		for (int i = 0; i < ranks; i++)
+			g[i].comm = comms[i];
+		try_sizes(g, ranks);
+	}
+	for (int i = 0; i < ranks; i++)
+		gpu_rank_end(&g[i]);
+}
+
+static void refusals(struct ranks_self *self)
+{
+	int devices[2] = {0, 99};
+	struct oh_comm *comms[2] = {NULL, NULL};
+
+	ranks_check(self,
+		    oh_comm_create_all(0, NULL, comms) == OH_ERR_INVALID &&
+			    oh_comm_create_all(17, NULL, comms) ==
+				    OH_ERR_INVALID &&
+			    oh_comm_create_all(2, NULL, NULL) == OH_ERR_INVALID,
+		    "arguments that mean nothing");
+	ranks_check(self,
+		    oh_comm_create_all(2, devices, comms) == OH_ERR_INVALID &&
+			    !comms[0] && !comms[1],
+		    "a device that is not there");
+	ranks_check(self, strstr(oh_last_error()->message, "device is 99"),
+		    "the message is: %s", oh_last_error()->message);
+}
+
+static struct oh_route explained(struct gpu_rank *g,
+				 enum oh_collective collective, size_t bytes,
+				 enum oh_dtype dtype)
+{
+	struct oh_route route = {.size = sizeof(route),
+				 .memory = OH_MEMORY_DEVICE};
+
+	ranks_fine(g->self,
+		   oh_comm_explain(g->comm, collective, bytes, dtype, OH_SUM,
+				   &route),
+		   "oh_comm_explain");
+	return route;
+}
+
+/* What a caller gets who was built before there were GPU ranks. */
+static void explain_to_old(struct gpu_rank *g)
+{
+	struct oh_route route = {.size = offsetof(struct oh_route, memory)};
+
+	ranks_fine(g->self,
+		   oh_comm_explain(g->comm, OH_ALL_REDUCE, 64, OH_F32, OH_SUM,
+				   &route),
+		   "oh_comm_explain");
+	ranks_check(g->self,
+		    !strcmp(route.placement, "shm") && !route.peer_count,
+		    "an old caller is told of %s", route.placement);
+	route.size = sizeof(route);
+	route.memory = (enum oh_memory)2;
+	ranks_check(g->self,
+		    oh_comm_explain(g->comm, OH_ALL_REDUCE, 64, OH_F32, OH_SUM,
+				    &route) == OH_ERR_INVALID,
+		    "a memory that is none");
+}
+
+static void explained_ways(struct ranks_self *self)
+{
+	const char *placement = self->argument;
+	bool pinned = !strcmp(placement, "pinned");
+	struct oh_route small, large, none;
+	int other = !self->rank;
+	struct gpu_rank g;
+
+	if (gpu_rank_begin(&g, self, ROOM)) {
+		small = explained(&g, OH_ALL_REDUCE, 64, OH_BF16);
+		large = explained(&g, OH_ALL_REDUCE, 100 << 20, OH_F32);
+		ranks_check(self,
+			    !strcmp(small.placement, placement) &&
+				    small.peer_count == 2 &&
+				    !strcmp(small.peers[other].placement,
+					    placement) &&
+				    !strcmp(small.peers[self->rank].placement,
+					    "self"),
+			    "placed %s, %s to the other", small.placement,
+			    small.peers[other].placement);
+		ranks_check(self,
+			    strstr(small.peers[other].reason,
+				   pinned ? "ONEHOP_FORBID_PEER" : "arrived"),
+			    "because: %s", small.peers[other].reason);
+		ranks_check(self,
+			    small.rounds == 1 && large.rounds > 1 &&
+				    strcmp(small.algorithm, large.algorithm) &&
+				    strstr(small.row, small.algorithm) &&
+				    small.alternative_count,
+			    "%s, %s", small.row, large.row);
+		none = explained(&g, OH_ALL_GATHER, 64, OH_BF16);
+		ranks_check(self,
+			    !strcmp(none.algorithm, "none") &&
+				    strstr(none.row, "only all-reduce"),
+			    "%s: %s", none.algorithm, none.row);
+		none = explained(&g, OH_ALL_REDUCE, 64, OH_I32);
+		ranks_check(self,
+			    !strcmp(none.algorithm, "none") &&
+				    strstr(none.row, "i32"),
+			    "%s: %s", none.algorithm, none.row);
+		explain_to_old(&g);
+	}
+	gpu_rank_end(&g);
+}
+
+/* A rank without a GPU: the others are told why there is no way. */
+static void one_without(struct ranks_self *self)
+{
+	struct gpu_rank g;
+	struct oh_route route;
+
+	if (self->rank == 0) {
+		if (gpu_rank_begin(&g, self, ROOM)) {
+			route = explained(&g, OH_ALL_REDUCE, 64, OH_BF16);
+			ranks_check(
+				self,
+				!strcmp(route.algorithm, "none") &&
+					strstr(route.row, "rank 1") &&
+					strstr(route.row, "no CUDA context"),
+				"%s: %s", route.algorithm, route.row);
+		}
+		gpu_rank_end(&g);
+	} else {
+		oh_comm_destroy(ranks_comm(self, 0));
+	}
+}
+
+static const struct ranks_case cases[] = {
+	{"one_thread", one_thread},
+	{"refusals", refusals},
+	{"explained", explained_ways},
+	{"one_without", one_without},
+	{NULL, NULL},
+};
+
+static void run(int index, int ranks, const char *argument, const char *text)
+{
+	struct ranks_options options = {
+		.ranks = ranks, .argument = argument, .text = text};
+
+	ranks_processes(&cases[index], &options);
+}
+
+int main(int argc, char **argv)
+{
+	const char *absent;
+
+	gpu_ranks_start(argv);
+	ranks_main(argc, argv, cases);
+	absent = gpu_ranks_absent();
+	if (absent)
+		tap_skip_all(absent);
+	run(0, 1, "1", "one thread, a rank");
+	run(0, 1, "2", "one thread, two ranks");
+	run(0, 1, "4", "one thread, four ranks");
+	run(2, 2, "vram-dst", "peers' memory is explained");
+	setenv("ONEHOP_FORBID_PEER", "all", 1);
+	run(0, 1, "2", "one thread, two ranks, peers forbidden");
+	run(2, 2, "pinned", "host memory is explained");
+	unsetenv("ONEHOP_FORBID_PEER");
+	run(3, 2, "", "a rank without a GPU is explained");
+	setenv("ONEHOP_LOG", "off", 1);
+	run(1, 1, "", "create_all refuses");
+	return gpu_ranks_end(tap_done());
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * On the fake driver alone: one call of the driver after the other fails, from
+ * the first that a communicator's making needs to the last of its end; or all
+ * from that one on, as a GPU's that is lost. Never a crash or a hang;
+ * oh_comm_create says the same on all ranks; a call that fails says why, and
+ * one that does not is right; nothing is left behind but what the driver itself
+ * did not take back.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu_ranks.h"
+
+#include "fakecuda.h"
+
+#define ROOM ((size_t)1 << 16)
+/* More calls of the driver than there are. */
+#define MOST 5000
+
+/* Words: what the ranks got, 1 + the status, and an id. */
+enum {
+	MADE,
+	CALLED = MADE + OH_MAX_RANKS,
+	ID = CALLED + OH_MAX_RANKS
+};
+
+/* A driver that does not do this leaves something behind. */
+static bool is_taking_back(const char *function)
+{
+	static const char *const parts[] = {"Free",	  "Release", "Unmap",
+					    "Destroy",	  "Unload",  "CtxPush",
+					    "Unregister", "CtxPop"};
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (strstr(function, parts[i]))
+			return true;
+	return false;
+}
+
+static struct gpu_case case_of(struct ranks_self *self, unsigned k)
+{
+	return (struct gpu_case){
+		.count = 1000, .dtype = OH_F32, .seed = self->seed + k};
+}
+
+/* All that may fail. */
+static void make_and_call(struct gpu_rank *g, unsigned k)
+{
+	struct ranks_self *self = g->self;
+	struct oh_unique_id id = gpu_id_get(&self->words[ID]);
+	struct oh_comm_options options = {
+		.size = sizeof(options),
+		.id = &id,
+		.rank = self->rank,
+		.ranks = self->ranks,
+		.rendezvous_timeout_ms = 5000,
+		.call_timeout_ms = 200,
+	};
+	struct gpu_case test = case_of(self, k);
+	enum oh_status status;
+
+	status = oh_comm_create(&options, &g->comm);
+	atomic_store(&self->words[MADE + self->rank], 1 + (uint64_t)status);
+	ranks_check(self, !status == !!g->comm, "%s, but a communicator",
+		    oh_status_name(status));
+	if (g->comm) {
+		status = gpu_rank_call(g, &test, g->stream[0]);
+		ranks_check(self, !status || *oh_last_error()->message,
+			    "%s without a word", oh_status_name(status));
+	}
+	atomic_store(&self->words[CALLED + self->rank], 1 + (uint64_t)status);
+	ranks_barrier(self);
+	oh_comm_destroy(g->comm);
+	g->comm = NULL;
+	ranks_barrier(self);
+}
+
+/* The library has left this thread's contexts as they were. */
+static void check_contexts(struct gpu_rank *g, const char *failed)
+{
+	CUcontext context = NULL;
+	int depth = 0;
+
+	while (!g->cuda->cuCtxGetCurrent(&context) && context && depth < 8) {
+		g->cuda->cuCtxPopCurrent_v2(NULL);
+		depth++;
+	}
+	ranks_check(g->self, depth == 1 || is_taking_back(failed),
+		    "%s failed: %d contexts are current", failed, depth);
+	g->cuda->cuCtxSetCurrent(g->context);
+}
+
+static void check_statuses(struct gpu_rank *g, unsigned k, const char *failed)
+{
+	struct ranks_self *self = g->self;
+	struct gpu_case test = case_of(self, k);
+	bool fine = true;
+
+	for (int i = 0; i < self->ranks; i++) {
+		uint64_t made = self->words[MADE + i];
+
+		ranks_check(self, made == self->words[MADE],
+			    "%s, call %u of the driver: rank %d got %d, rank 0 "
+			    "%d",
+			    failed, k, i, (int)made - 1,
+			    (int)self->words[MADE] - 1);
+		fine &= self->words[CALLED + i] == 1;
+	}
+	/* of the calls that succeeded everywhere */
+	if (fine)
+		gpu_rank_right(g, &test, g->stream[0]);
+}
+
+/* Of the process, by one rank while the others do nothing. */
+static void check_left(struct ranks_self *self, const struct gpu_holds *before,
+		       const struct gpu_holds *after, const char *failed)
+{
+	char text[256];
+
+	ranks_check(self, after->host.threads == before->host.threads,
+		    "%s failed: %s", failed,
+		    leftovers_text(&before->host, &after->host, text));
+	if (is_taking_back(failed))
+		return;
+	ranks_check(self,
+		    after->objects <= before->objects &&
+			    leftovers_none(&before->host, &after->host),
+		    "%s failed: %u objects of the driver to %u, %s", failed,
+		    before->objects, after->objects, text);
+}
+
+/* Rank 0 tells the driver, and what it said before. */
+static void arm(struct ranks_self *self, unsigned k, bool for_good)
+{
+	static const CUresult codes[] = {CUDA_ERROR_OUT_OF_MEMORY,
+					 CUDA_ERROR_ILLEGAL_ADDRESS,
+					 CUDA_ERROR_UNKNOWN};
+	struct oh_unique_id id;
+
+	if (self->rank == 0) {
+		oh_unique_id_create(&id);
+		gpu_id_put(&self->words[ID], &id);
+		fakecuda_fail(k, codes[k % 3], for_good);
+	}
+	ranks_barrier(self);
+}
+
+/* "FIRST STEP FOR_GOOD": which calls of the driver, and all behind them? */
+static void fail_each(struct ranks_self *self)
+{
+	struct gpu_holds before = {0}, after;
+	const char *failed = "";
+	unsigned k, step;
+	int for_good;
+	struct gpu_case test;
+	struct gpu_rank g;
+	bool fine = gpu_rank_open(&g, self, self->place, ROOM);
+
+	if (sscanf(self->argument, "%u %u %d", &k, &step, &for_good) != 3)
+		abort();
+	for (; fine && failed && k < MOST; k += step) {
+		ranks_at(self, "call %u of the driver, after %s", k, failed);
+		ranks_barrier(self);
+		if (self->rank == 0)
+			before = gpu_rank_holds(&g);
+		test = case_of(self, k);
+		fine = gpu_rank_put(&g, &test, g.stream[0]);
+		arm(self, k, for_good);
+		make_and_call(&g, k);
+		failed = fakecuda_failed();
+		ranks_barrier(self);
+		if (!failed)
+			break;
+		if (self->rank == 0) {
+			fakecuda_fail(0, CUDA_SUCCESS, false);
+			after = gpu_rank_holds(&g);
+			check_left(self, &before, &after,
+				   for_good ? "CtxPush" : failed);
+		}
+		ranks_barrier(self);
+		check_contexts(&g, for_good ? "CtxPop" : failed);
+		check_statuses(&g, k, failed);
+	}
+	ranks_check(self, k > 100 && k < MOST, "ended at call %u", k);
+	ranks_barrier(self);
+	gpu_rank_end(&g);
+}
+
+static const struct ranks_case cases[] = {{"fail_each", fail_each},
+					  {NULL, NULL}};
+
+static void run(int ranks, const char *forbidden, const char *calls)
+{
+	char text[96];
+	struct ranks_options options = {
+		.ranks = ranks, .argument = calls, .text = text};
+
+	setenv("ONEHOP_FORBID_PEER", forbidden, 1);
+	snprintf(text, sizeof(text),
+		 "calls of the driver fail (first, step, for good: %s), %d "
+		 "ranks, forbidden '%s'",
+		 calls, ranks, forbidden);
+	ranks_threads(&cases[0], &options);
+}
+
+int main(int argc, char **argv)
+{
+	bool quick = ranks_quick();
+
+	gpu_ranks_start(argv);
+	ranks_main(argc, argv, cases);
+	setenv("ONEHOP_LOG", "off", 1);
+	setenv("ONEHOP_TUNE", "off", 1);
+	setenv("ONEHOP_DEVICE_BYTES", "1M", 1);
+	setenv("ONEHOP_HEAP_BYTES", "1M", 1);
+	run(2, "", quick ? "1 7 0" : "1 1 0");
+	run(2, "all", quick ? "2 7 0" : "1 1 0");
+	run(3, "0-1", "3 7 0");
+	run(2, "0-1", "2 5 1");
+	return gpu_ranks_end(tap_done());
+}
