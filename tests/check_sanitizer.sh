@@ -42,6 +42,7 @@ sanitize()
 
 for tool in memcheck racecheck synccheck; do
 	sanitize "$tool" test_gpu_kernels --row
-	sanitize "$tool" test_gpu_random --threads --calls 200
+	# synccheck lets one of its kernels run at a time, which waits then
+	[[ $tool == synccheck ]] || sanitize "$tool" test_gpu_random --threads --calls 200
 done
 done_testing

@@ -199,6 +199,25 @@ static void explained_ways(struct ranks_self *self)
 	gpu_rank_end(&g);
 }
 
+/* Each process sees one GPU, and calls it 0. */
+static void visible(struct ranks_self *self)
+{
+	struct gpu_case test = {
+		.count = 5000, .dtype = OH_BF16, .seed = self->seed};
+	int devices = atoi(self->argument);
+	struct gpu_rank g;
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", self->rank % devices);
+	setenv("CUDA_VISIBLE_DEVICES", text, 1);
+	if (gpu_rank_open(&g, self, 0, ROOM)) {
+		g.comm = ranks_comm(self, 0);
+		if (g.comm)
+			gpu_rank_try(&g, &test, g.stream[0]);
+	}
+	gpu_rank_end(&g);
+}
+
 /* A rank without a GPU: the others are told why there is no way. */
 static void one_without(struct ranks_self *self)
 {
@@ -222,11 +241,9 @@ static void one_without(struct ranks_self *self)
 }
 
 static const struct ranks_case cases[] = {
-	{"one_thread", one_thread},
-	{"refusals", refusals},
-	{"explained", explained_ways},
-	{"one_without", one_without},
-	{NULL, NULL},
+	{"one_thread", one_thread},    {"refusals", refusals},
+	{"explained", explained_ways}, {"one_without", one_without},
+	{"visible", visible},	       {NULL, NULL},
 };
 
 static void run(int index, int ranks, const char *argument, const char *text)
@@ -240,6 +257,7 @@ static void run(int index, int ranks, const char *argument, const char *text)
 int main(int argc, char **argv)
 {
 	const char *absent;
+	char devices[16];
 
 	gpu_ranks_start(argv);
 	ranks_main(argc, argv, cases);
@@ -255,6 +273,8 @@ int main(int argc, char **argv)
 	run(2, 2, "pinned", "host memory is explained");
 	unsetenv("ONEHOP_FORBID_PEER");
 	run(3, 2, "", "a rank without a GPU is explained");
+	snprintf(devices, sizeof(devices), "%d", gpu_ranks_devices());
+	run(4, 3, devices, "each process sees one GPU");
 	setenv("ONEHOP_LOG", "off", 1);
 	run(1, 1, "", "create_all refuses");
 	return gpu_ranks_end(tap_done());

@@ -69,6 +69,7 @@ static const struct row pinned_2[] = {
 	{64 * KIB, OH__GPU_ONE_SHOT, 64, 64, 1600},
 	{128 * KIB, OH__GPU_ONE_SHOT, 32, 256, 2500},
 	{256 * KIB, OH__GPU_ONE_SHOT, 32, 512, 5000},
+	{512 * KIB, OH__GPU_ONE_SHOT, 64, 512, 0},
 	{8 * MIB, OH__GPU_STAGED, 64, 512, 0},
 };
 

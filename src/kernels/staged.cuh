@@ -69,11 +69,25 @@ static __device__ __forceinline__ bool is_raised(const uint32_t *at, uint32_t fl
 	return seen == flag || seen == OH__FLAG_RELEASED;
 }
 
-/* sent: chunks whose input has been read, which the result may replace. */
+/* The senders tell the receivers how far they have read the input, which in
+ * place the result replaces. They wait for nobody, so their word comes. */
+static __device__ __forceinline__ void tell_sent(uint32_t *sent, uint32_t count)
+{
+	__threadfence_block();
+	atomicExch(sent, count);
+}
+
+static __device__ __forceinline__ void await_sent(uint32_t *sent, uint32_t count)
+{
+	while (atomicAdd(sent, 0) < count)
+		;
+	__threadfence_block();
+}
+
 template <bool FAST>
 static __device__ __forceinline__ void
 send_chunks(const struct oh__kernel_arguments &c, uint32_t call,
-	    volatile uint32_t *sent)
+	    uint32_t *sent)
 {
 	const uint32_t chunk = blockDim.x / 2, thread = threadIdx.x, half = call & 1;
 	void *slot = c.rank ? c.out[0] : c.out[1];
@@ -93,7 +107,7 @@ send_chunks(const struct oh__kernel_arguments &c, uint32_t call,
 		meet(SENDERS);
 		if (thread)
 			continue;
-		*sent = index + 1;
+		tell_sent(sent, index + 1);
 		raise_flag(flag_at(slot, c, half, index), call | OH__FLAG_BIT);
 	}
 	if (blockIdx.x || thread || !c.packs)
@@ -122,7 +136,7 @@ await_chunk(const struct oh__kernel_arguments &c, const uint32_t *flag,
 template <class T, bool FAST>
 static __device__ __forceinline__ void
 receive_chunks(const struct oh__kernel_arguments &c, uint32_t call,
-	       const volatile uint32_t *sent, uint32_t looks)
+	       uint32_t *sent, uint32_t looks)
 {
 	const uint32_t chunk = blockDim.x / 2, thread = threadIdx.x - chunk;
 	void *slot = c.rank ? c.in[0] : c.in[1];
@@ -136,8 +150,7 @@ receive_chunks(const struct oh__kernel_arguments &c, uint32_t call,
 		if (i < c.packs)
 			own = vector<FAST>::take(c, i);
 		if (!thread) {
-			while (*sent <= index)
-				; /* the senders wait for nobody */
+			await_sent(sent, index + 1);
 			late = !await_chunk(c, flag_at(slot, c, call & 1, index),
 					    call, looks);
 		}
@@ -157,7 +170,7 @@ template <class T, bool FAST>
 static __device__ __forceinline__ void
 staged(const struct oh__kernel_arguments &c)
 {
-	__shared__ volatile uint32_t sent;
+	__shared__ uint32_t sent;
 	uint32_t looks, call;
 
 	if (!threadIdx.x)
