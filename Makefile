@@ -44,7 +44,7 @@ clean:
 help:
 	@echo 'make             build build/onehop and build/libonehop.so; installs nothing:'
 	@echo '                 if packages are missing, it prints the apt line for them'
-	@echo 'make demo        install the build's needs and two MPIs (apt), build, time them here'
+	@echo 'make demo        install what the build needs and two MPIs (apt), build, time them here'
 	@echo 'make check       install what the tests need (apt), build, test'
 	@echo 'make check-all   the same with valgrind, MemorySanitizer, aarch64, coverage'
 	@echo 'make check-gpu   test GPU ranks on the GPUs that are there'

@@ -475,12 +475,14 @@ static void release(const struct fakecuda_launch *launch)
 /* Is what this GPU stores there lost? */
 static bool is_store_lost(const struct fakecuda_launch *launch, const void *to)
 {
+	enum oh__gpu_memory_kind kind;
 	const struct oh__cuda *cuda;
 	int owner;
 
-	if (!lost_count || oh__cuda_load(&cuda))
+	if (!lost_count || oh__cuda_load(&cuda) ||
+	    oh__gpu_memory_of(cuda, to, &kind, &owner))
 		return false;
-	return oh__gpu_memory_of(cuda, to, &owner) == OH__GPU_MEMORY_DEVICE &&
+	return kind == OH__GPU_MEMORY_DEVICE &&
 	       is_lost((uint32_t)launch->device, (uint32_t)owner);
 }
 

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gpu_ranks.h"
 
@@ -52,12 +54,28 @@ static bool queue_all(struct gpu_rank *g, int ranks,
 	return good;
 }
 
+/* Of one rank a call copies, the bits of a NaN too. */
+static void try_copy(struct gpu_rank *g)
+{
+	struct gpu_case test = {
+		.count = 500, .dtype = OH_BF16, .seed = g->self->seed};
+
+	if (gpu_rank_put(g, &test, g->stream[0]) &&
+	    ranks_fine(g->self, gpu_rank_call(g, &test, g->stream[0]),
+		       "oh_all_reduce") &&
+	    GPU_FINE(g, cuStreamSynchronize(g->stream[0])) &&
+	    GPU_FINE(g, cuMemcpyDtoHAsync_v2(g->got, g->recv, 1000,
+					     g->stream[0])) &&
+	    GPU_FINE(g, cuStreamSynchronize(g->stream[0])))
+		ranks_check(g->self, !memcmp(g->got, g->data, 1000),
+			    "other bits");
+}
+
 static void try_sizes(struct gpu_rank *g, int ranks)
 {
 	static const size_t counts[] = {1, 500, 7000, 60000};
 
-	/* of one rank it is a copy, the bits of a NaN too */
-	for (int n = 0; n < (ranks > 1 ? 4 : 1); n++) {
+	for (int n = 0; n < 4; n++) {
 		struct gpu_case test = {.count = counts[n],
 					.dtype = OH_BF16,
 					.seed = g->self->seed + (uint64_t)n};
@@ -95,7 +113,10 @@ static void one_thread(struct ranks_self *self)
 			       "oh_comm_create_all")) {
 		for (int i = 0; i < ranks; i++)
 			g[i].comm = comms[i];
-		try_sizes(g, ranks);
+		if (ranks == 1)
+			try_copy(g);
+		else
+			try_sizes(g, ranks);
 	}
 	for (int i = 0; i < ranks; i++)
 		gpu_rank_end(&g[i]);
@@ -240,10 +261,105 @@ static void one_without(struct ranks_self *self)
 	}
 }
 
+/* What a call in a stream that cannot be is, and that it did not count. */
+static void refused_stream(struct gpu_rank *g, CUstream stream,
+			   const char *what)
+{
+	struct gpu_case test = {.count = 100, .dtype = OH_F32};
+	enum oh_status status = gpu_rank_call(g, &test, stream);
+
+	ranks_check(g->self, status == OH_ERR_INVALID, "%s: %s", what,
+		    oh_status_name(status));
+}
+
+/* Streams of which nothing good can come: rank 0 tries them alone, and is not a
+ * call ahead of the other then. */
+static void streams(struct ranks_self *self)
+{
+	struct gpu_case test = {
+		.count = 3000, .dtype = OH_BF16, .seed = self->seed};
+	CUcontext other;
+	CUstream stream;
+	CUgraph graph;
+	CUdevice device;
+	struct gpu_rank g;
+
+	if (gpu_rank_begin(&g, self, ROOM) &&
+	    gpu_rank_try(&g, &test, g.stream[0]) && self->rank == 0) {
+		GPU_FINE(&g, cuStreamBeginCapture_v2(
+				     g.stream[0],
+				     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+		refused_stream(&g, g.stream[1], "the last one's is captured");
+		GPU_FINE(&g, cuStreamEndCapture(g.stream[0], &graph));
+		GPU_FINE(&g, cuGraphDestroy(graph));
+		if (gpu_ranks_devices() > 1) {
+			device = (g.ordinal + 1) % gpu_ranks_devices();
+			GPU_FINE(&g, cuDevicePrimaryCtxRetain(&other, device));
+			GPU_FINE(&g, cuCtxSetCurrent(other));
+			GPU_FINE(&g,
+				 cuStreamCreateWithPriority(
+					 &stream, CU_STREAM_NON_BLOCKING, 0));
+			refused_stream(&g, stream, "another GPU's");
+			g.cuda->cuStreamDestroy_v2(stream);
+			g.cuda->cuDevicePrimaryCtxRelease_v2(device);
+			GPU_FINE(&g, cuCtxSetCurrent(g.context));
+		}
+	}
+	if (g.comm) {
+		ranks_barrier(self);
+		gpu_rank_try(&g, &test, g.stream[1]);
+	}
+	gpu_rank_end(&g);
+}
+
+static int threads(void)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	char line[128];
+	int count = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "Threads: %d", &count);
+	if (file)
+		fclose(file);
+	return count;
+}
+
+/* A child that frees its copy takes nothing from its parent. */
+static void forked(struct ranks_self *self)
+{
+	struct gpu_case test = {
+		.count = 3000, .dtype = OH_BF16, .seed = self->seed};
+	struct gpu_rank g;
+	int before, status = 1;
+	pid_t child;
+
+	if (gpu_rank_begin(&g, self, ROOM)) {
+		before = threads();
+		child = fork();
+		if (!child) {
+			oh_comm_destroy(g.comm);
+			_exit(0);
+		}
+		waitpid(child, &status, 0);
+		usleep(100000);
+		ranks_check(self, !status && threads() == before,
+			    "the child ended with %x; %d threads, %d before",
+			    (unsigned)status, threads(), before);
+		gpu_rank_try(&g, &test, g.stream[0]);
+	}
+	gpu_rank_end(&g);
+}
+
 static const struct ranks_case cases[] = {
-	{"one_thread", one_thread},    {"refusals", refusals},
-	{"explained", explained_ways}, {"one_without", one_without},
-	{"visible", visible},	       {NULL, NULL},
+	{"one_thread", one_thread},
+	{"refusals", refusals},
+	{"explained", explained_ways},
+	{"one_without", one_without},
+	{"visible", visible},
+	{"streams", streams},
+	{"forked", forked},
+	{NULL, NULL},
 };
 
 static void run(int index, int ranks, const char *argument, const char *text)
@@ -275,7 +391,9 @@ int main(int argc, char **argv)
 	run(3, 2, "", "a rank without a GPU is explained");
 	snprintf(devices, sizeof(devices), "%d", gpu_ranks_devices());
 	run(4, 3, devices, "each process sees one GPU");
+	run(6, 2, "", "a forked child frees its copy");
 	setenv("ONEHOP_LOG", "off", 1);
+	run(5, 2, "", "streams that cannot be are refused, and do not count");
 	run(1, 1, "", "create_all refuses");
 	return gpu_ranks_end(tap_done());
 }

@@ -10,6 +10,10 @@
 #include "gpu_ranks.h"
 #include "kernels/arguments.h"
 
+#ifdef OH_TESTS_FAKE
+#include "fakecuda.h"
+#endif
+
 #define ROOM ((size_t)4 << 20)
 
 static const enum oh_dtype dtypes[] = {OH_F32, OH_F16, OH_BF16};
@@ -279,6 +283,61 @@ out:
 	gpu_rank_end(&g);
 }
 
+/* "PLACEMENT WORDS": where this rank's data goes to the next one, with words
+ * of the reason; and calls of every class. */
+static void placed(struct ranks_self *self)
+{
+	static const size_t counts[] = {16, 3000, 20000, 400000};
+	struct oh_route route = {.size = sizeof(route),
+				 .memory = OH_MEMORY_DEVICE};
+	const struct oh_route_peer *next =
+		&route.peers[(self->rank + 1) % self->ranks];
+	const char *words = strchr(self->argument, ' ') + 1;
+	struct gpu_rank g;
+
+	if (!gpu_rank_begin(&g, self, ROOM) ||
+	    !ranks_fine(self,
+			oh_comm_explain(g.comm, OH_ALL_REDUCE, 64, OH_BF16,
+					OH_SUM, &route),
+			"oh_comm_explain"))
+		goto out;
+	ranks_check(self,
+		    !strncmp(self->argument, next->placement,
+			     strlen(next->placement)) &&
+			    strstr(next->reason, words),
+		    "%s because %s", next->placement, next->reason);
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+		struct gpu_case test = {.count = counts[i],
+					.dtype = OH_BF16,
+					.seed = self->seed + i};
+
+		if (!gpu_rank_try(&g, &test, g.stream[0]))
+			break;
+	}
+out:
+	gpu_rank_end(&g);
+}
+
+/* Rank 1 would share in another way than the others. */
+static void shares_differ(struct ranks_self *self)
+{
+	struct oh_comm_options options = {.size = sizeof(options),
+					  .id = &self->ids[1],
+					  .rank = self->rank,
+					  .ranks = self->ranks};
+	struct oh_comm *comm = NULL;
+	enum oh_status status;
+
+	setenv("ONEHOP_DEVICE_SHARE", self->rank == 1 ? "ipc" : "auto", 1);
+	status = oh_comm_create(&options, &comm);
+	ranks_check(
+		self,
+		status == OH_ERR_MISMATCH &&
+			strstr(oh_last_error()->message, "ONEHOP_DEVICE_SHARE"),
+		"%s: %s", oh_status_name(status), oh_last_error()->message);
+	oh_comm_destroy(comm);
+}
+
 static const struct ranks_case cases[] = {
 	{"exact", exact},
 	{"streams", streams},
@@ -288,6 +347,8 @@ static const struct ranks_case cases[] = {
 	{"refused", refused},
 	{"other_gpu", other_gpu},
 	{"one_without", one_without},
+	{"placed", placed},
+	{"shares_differ", shares_differ},
 	{NULL, NULL},
 };
 
@@ -326,6 +387,91 @@ static void test_placements(void)
 	unsetenv("ONEHOP_FORBID_PEER");
 }
 
+static void place(const char *share, int ranks, bool processes,
+		  const char *placement)
+{
+	char text[160];
+	struct ranks_options options = {
+		.ranks = ranks, .argument = placement, .text = text};
+
+	setenv("ONEHOP_DEVICE_SHARE", share, 1);
+	snprintf(text, sizeof(text), "shared by %s, %d %s: %s", share, ranks,
+		 processes ? "processes" : "threads", placement);
+	for (const struct ranks_case *c = cases; c->name; c++)
+		if (c->run == placed && processes)
+			ranks_processes(c, &options);
+		else if (c->run == placed)
+			ranks_threads(c, &options);
+	unsetenv("ONEHOP_DEVICE_SHARE");
+}
+
+#ifdef OH_TESTS_FAKE
+/* Drivers that lack something or refuse it; the processes read the script. */
+static void test_drivers(void)
+{
+	static const struct {
+		const char *share, *line, *placement;
+	} rows[] = {
+		{"ipc", "error cuIpcGetMemHandle 801",
+		 "pinned cuIpcGetMemHandle was refused (CUDA error 801)"},
+		{"ipc", "error cuIpcOpenMemHandle_v2 208",
+		 "pinned (CUDA error 208): an older communicator"},
+		{"ipc", "error cuIpcOpenMemHandle_v2 1",
+		 "pinned (CUDA error 1): it takes processes of one PID"},
+		{"ipc", "peer * * 0", "pinned (CUDA error 217): see peer"},
+		{"auto", "device * attribute 103 0",
+		 "vram-dst through CUDA IPC"},
+		{"auto", "device 1 attribute 103 0", "vram-dst arrived"},
+		{"descriptor", "device * attribute 103 0",
+		 "pinned hands out no memory of its GPU as a descriptor"},
+		{"descriptor", "", "vram-dst stores were tried"},
+	};
+	const char *path = getenv("FAKECUDA_SCRIPT");
+	FILE *file = fopen(path, "r");
+	char script[16384] = "";
+	size_t used = 0;
+
+	if (file) {
+		used = fread(script, 1, sizeof(script) - 1, file);
+		fclose(file);
+	}
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		tap_note("%s", rows[i].line);
+		fakecuda_play(script, rows[i].line);
+		place(rows[i].share, 2, true, rows[i].placement);
+		place(rows[i].share, 4, true, rows[i].placement);
+	}
+	fakecuda_play(script, "");
+	tap_ok(used > 0 && used < sizeof(script) - 1, "the script was read");
+}
+#else
+static void test_drivers(void)
+{
+}
+#endif
+
+/* CUDA IPC in the place of descriptors, and neither. */
+static void test_shares(void)
+{
+	place("ipc", 2, true, "vram-dst through CUDA IPC");
+	place("ipc", 4, true, "vram-dst through CUDA IPC");
+	place("ipc", 2, false, "pinned of one process");
+	place("none", 2, true, "pinned ONEHOP_DEVICE_SHARE is none");
+	run("shares_differ", 3, true, NULL);
+	setenv("ONEHOP_DEVICE_SHARE", "ipc", 1);
+	run("exact", 2, true, "CUDA IPC");
+	run("exact", 3, true, "CUDA IPC");
+	run("exact", 8, true, "CUDA IPC");
+	run("streams", 2, true, "CUDA IPC");
+	run("graphs", 3, true, "CUDA IPC");
+	run("rounds", 2, true, "CUDA IPC");
+	setenv("ONEHOP_FORBID_PEER", "0-1", 1);
+	run("exact", 4, true, "CUDA IPC but for a pair");
+	unsetenv("ONEHOP_FORBID_PEER");
+	unsetenv("ONEHOP_DEVICE_SHARE");
+	test_drivers();
+}
+
 int main(int argc, char **argv)
 {
 	static const int numbers[] = {2, 3, 4, 5, 8, 16};
@@ -352,6 +498,7 @@ int main(int argc, char **argv)
 	if (gpu_ranks_devices() > 1)
 		run("other_gpu", 2, false, NULL);
 	test_placements();
+	test_shares();
 	setenv("ONEHOP_FIRST_CALL", "2147483640", 1);
 	run("streams", 2, false, "epochs that wrap");
 	unsetenv("ONEHOP_FIRST_CALL");

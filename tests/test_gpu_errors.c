@@ -18,19 +18,23 @@
 /* More calls of the driver than there are. */
 #define MOST 5000
 
-/* Words: what the ranks got, 1 + the status, and an id. */
+/* Words: what the ranks got, 1 + the status, an id, and the function that
+ * failed, as text. */
 enum {
 	MADE,
 	CALLED = MADE + OH_MAX_RANKS,
-	ID = CALLED + OH_MAX_RANKS
+	ID = CALLED + OH_MAX_RANKS,
+	FAILED = ID + GPU_ID_WORDS,
+	FAILED_WORDS = 8
 };
+_Static_assert(FAILED + FAILED_WORDS <= RANKS_WORDS, "words");
 
 /* A driver that does not do this leaves something behind. */
 static bool is_taking_back(const char *function)
 {
 	static const char *const parts[] = {"Free",	  "Release", "Unmap",
 					    "Destroy",	  "Unload",  "CtxPush",
-					    "Unregister", "CtxPop"};
+					    "Unregister", "CtxPop",  "Close"};
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
 		if (strstr(function, parts[i]))
@@ -138,6 +142,8 @@ static void arm(struct ranks_self *self, unsigned k, bool for_good)
 					 CUDA_ERROR_UNKNOWN};
 	struct oh_unique_id id;
 
+	/* nobody's own calls of the driver are to fail */
+	ranks_barrier(self);
 	if (self->rank == 0) {
 		oh_unique_id_create(&id);
 		gpu_id_put(&self->words[ID], &id);
@@ -146,11 +152,33 @@ static void arm(struct ranks_self *self, unsigned k, bool for_good)
 	ranks_barrier(self);
 }
 
+/* Rank 0 says which function failed, "" for none; where ranks are processes,
+ * only its driver is told to. */
+static void tell_failed(struct ranks_self *self)
+{
+	uint64_t words[FAILED_WORDS] = {0};
+	const char *failed = fakecuda_failed();
+
+	if (failed)
+		snprintf((char *)words, sizeof(words), "%s", failed);
+	for (int i = 0; i < FAILED_WORDS; i++)
+		atomic_store(&self->words[FAILED + i], words[i]);
+}
+
+static void hear_failed(struct ranks_self *self, char failed[64])
+{
+	for (int i = 0; i < FAILED_WORDS; i++) {
+		uint64_t word = atomic_load(&self->words[FAILED + i]);
+
+		memcpy(failed + i * 8, &word, sizeof(word));
+	}
+}
+
 /* "FIRST STEP FOR_GOOD": which calls of the driver, and all behind them? */
 static void fail_each(struct ranks_self *self)
 {
 	struct gpu_holds before = {0}, after;
-	const char *failed = "";
+	char failed[FAILED_WORDS * 8] = "nothing";
 	unsigned k, step;
 	int for_good;
 	struct gpu_case test;
@@ -159,7 +187,7 @@ static void fail_each(struct ranks_self *self)
 
 	if (sscanf(self->argument, "%u %u %d", &k, &step, &for_good) != 3)
 		abort();
-	for (; fine && failed && k < MOST; k += step) {
+	for (; fine && k < MOST; k += step) {
 		ranks_at(self, "call %u of the driver, after %s", k, failed);
 		ranks_barrier(self);
 		if (self->rank == 0)
@@ -168,12 +196,15 @@ static void fail_each(struct ranks_self *self)
 		fine = gpu_rank_put(&g, &test, g.stream[0]);
 		arm(self, k, for_good);
 		make_and_call(&g, k);
-		failed = fakecuda_failed();
+		if (self->rank == 0) {
+			tell_failed(self);
+			fakecuda_fail(0, CUDA_SUCCESS, false);
+		}
 		ranks_barrier(self);
-		if (!failed)
+		hear_failed(self, failed);
+		if (!*failed)
 			break;
 		if (self->rank == 0) {
-			fakecuda_fail(0, CUDA_SUCCESS, false);
 			after = gpu_rank_holds(&g);
 			check_left(self, &before, &after,
 				   for_good ? "CtxPush" : failed);
@@ -190,18 +221,24 @@ static void fail_each(struct ranks_self *self)
 static const struct ranks_case cases[] = {{"fail_each", fail_each},
 					  {NULL, NULL}};
 
-static void run(int ranks, const char *forbidden, const char *calls)
+static void run(int ranks, bool processes, const char *forbidden,
+		const char *calls)
 {
-	char text[96];
+	const char *share = getenv("ONEHOP_DEVICE_SHARE");
+	char text[128];
 	struct ranks_options options = {
 		.ranks = ranks, .argument = calls, .text = text};
 
 	setenv("ONEHOP_FORBID_PEER", forbidden, 1);
 	snprintf(text, sizeof(text),
 		 "calls of the driver fail (first, step, for good: %s), %d "
-		 "ranks, forbidden '%s'",
-		 calls, ranks, forbidden);
-	ranks_threads(&cases[0], &options);
+		 "%s, forbidden '%s', shared by %s",
+		 calls, ranks, processes ? "processes" : "threads", forbidden,
+		 share ? share : "descriptor");
+	if (processes)
+		ranks_processes(&cases[0], &options);
+	else
+		ranks_threads(&cases[0], &options);
 }
 
 int main(int argc, char **argv)
@@ -214,9 +251,15 @@ int main(int argc, char **argv)
 	setenv("ONEHOP_TUNE", "off", 1);
 	setenv("ONEHOP_DEVICE_BYTES", "1M", 1);
 	setenv("ONEHOP_HEAP_BYTES", "1M", 1);
-	run(2, "", quick ? "1 7 0" : "1 1 0");
-	run(2, "all", quick ? "2 7 0" : "1 1 0");
-	run(3, "0-1", "3 7 0");
-	run(2, "0-1", "2 5 1");
+	run(2, false, "", quick ? "1 7 0" : "1 1 0");
+	run(2, false, "all", quick ? "2 7 0" : "1 1 0");
+	run(3, false, "0-1", "3 7 0");
+	run(2, false, "0-1", "2 5 1");
+	run(2, true, "", "4 7 0");
+	setenv("ONEHOP_DEVICE_SHARE", "ipc", 1);
+	run(2, true, "", quick ? "3 7 0" : "1 1 0");
+	run(3, true, "0-1", "5 7 0");
+	run(2, true, "", "3 5 1");
+	run(2, false, "", "2 7 0");
 	return gpu_ranks_end(tap_done());
 }

@@ -175,6 +175,35 @@ static void differs(struct ranks_self *self)
 	gpu_rank_end(&g);
 }
 
+/* Memory that a rank gets after its mailbox has gone stays as it is, while
+ * others store where the mailbox was. */
+static void watch_new(struct gpu_rank *g)
+{
+	enum {
+		BYTES = 64 << 20, /* the mailbox at most */
+		WORD = 0x5a5a1234
+	};
+	uint32_t *words = malloc(BYTES);
+	CUdeviceptr memory = 0;
+	size_t wrong = 0;
+
+	if (ranks_check(g->self, words, "no memory") &&
+	    GPU_FINE(g, cuMemAlloc_v2(&memory, BYTES)) &&
+	    GPU_FINE(g, cuMemsetD32Async(memory, WORD, BYTES / sizeof(*words),
+					 g->stream[0])) &&
+	    GPU_FINE(g, cuStreamSynchronize(g->stream[0]))) {
+		nap_ms(1500);
+		GPU_FINE(g, cuMemcpyDtoH_v2(words, memory, BYTES));
+		for (size_t i = 0; i < BYTES / sizeof(*words); i++)
+			wrong += words[i] != WORD;
+		ranks_check(g->self, !wrong,
+			    "%zu words of new memory were written", wrong);
+	}
+	if (memory)
+		g->cuda->cuMemFree_v2(memory);
+	free(words);
+}
+
 static void left(struct ranks_self *self)
 {
 	struct gpu_rank g;
@@ -184,6 +213,7 @@ static void left(struct ranks_self *self)
 		if (self->rank == CULPRIT) {
 			oh_comm_destroy(g.comm);
 			g.comm = NULL;
+			watch_new(&g);
 		} else {
 			/* when it is missed, at the deadline of a kernel */
 			nap_ms(100);
@@ -239,12 +269,32 @@ static void run(const char *name, int ranks, const char *size, const char *text)
 	};
 	char line[128];
 
-	snprintf(line, sizeof(line), "%s, %d ranks, kernel %s%s%s", name, ranks,
-		 size, *text ? ", forbidden: " : "", text);
+	snprintf(line, sizeof(line), "%s, %d ranks, kernel %s%s%s%s", name,
+		 ranks, size, *text ? ", forbidden: " : "", text,
+		 getenv("ONEHOP_DEVICE_SHARE") ? ", CUDA IPC" : "");
 	options.text = line;
 	for (const struct ranks_case *c = cases; c->name; c++)
 		if (!strcmp(c->name, name))
 			ranks_processes(c, &options);
+}
+
+/* The same where mailboxes are shared by CUDA IPC. */
+static void test_ipc(void)
+{
+	static const char *const names[] = {"killed", "killed_waiting", "left",
+					    "aborted", "skipped"};
+	static const char *const sizes[] = {"0", "1", "2", "3"};
+
+	setenv("ONEHOP_DEVICE_SHARE", "ipc", 1);
+	setenv("ONEHOP_FORBID_PEER", "", 1);
+	for (int i = 0; i < 4; i++) {
+		run("killed", 2 + i % 3, sizes[i], "");
+		run("left", 2 + i % 2, sizes[i], "");
+		run(names[i + 1], 3, sizes[3 - i], "");
+	}
+	setenv("ONEHOP_FORBID_PEER", "0-1", 1);
+	run("killed", 3, "0", "0-1");
+	unsetenv("ONEHOP_DEVICE_SHARE");
 }
 
 int main(int argc, char **argv)
@@ -272,5 +322,6 @@ int main(int argc, char **argv)
 		run("aborted", 3, sizes[i + 1], forbidden[i]);
 		run("differs", 3, sizes[i], forbidden[i]);
 	}
+	test_ipc();
 	return gpu_ranks_end(tap_done());
 }

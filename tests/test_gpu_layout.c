@@ -10,6 +10,7 @@
 #include "gpu/layout.h"
 #include "gpu/placement.h"
 #include "tap.h"
+#include "vendor/cuda.h"
 
 struct span {
 	uint64_t begin, end;
@@ -236,8 +237,67 @@ static void test_ways(void)
 	expect_way(rows, 2, 0, false, "217");
 	expect_way(rows, 2, 1, false, "FORBID_PEER");
 	expect_way(rows, 1, 2, false, "FORBID_PEER");
-	rows[0].way[2].tried = OH__GPU_NOT_EXPORTED;
-	expect_way(rows, 0, 2, false, "hands out no memory");
+}
+
+/* Where the driver, or a setting, leaves no way: what was refused, with which
+ * code, and what would change it, in the room that a caller has. */
+static void test_refusals(void)
+{
+	static const struct {
+		enum oh__gpu_try tried;
+		int32_t code;
+		bool passes;
+		const char *words, *remedy;
+	} cases[] = {
+		{OH__GPU_UNTRIED, 0, false, "not tried", ""},
+		{OH__GPU_NOT_SHARED, 0, false, "ONEHOP_DEVICE_SHARE is none",
+		 "unset"},
+		{OH__GPU_NOT_EXPORTED, 0, false,
+		 "driver of rank 15 hands out no memory of its GPU as a "
+		 "descriptor",
+		 "unset ONEHOP_DEVICE_SHARE"},
+		{OH__GPU_NO_HANDLE, -2147483647, false,
+		 "cuIpcGetMemHandle was refused (CUDA error -2147483647)",
+		 "ONEHOP_DEVICE_SHARE=descriptor"},
+		{OH__GPU_SAME_PROCESS, 0, false,
+		 "ranks 14 and 15 are of one process", "make them two"},
+		{OH__GPU_NOT_MAPPED, 101, false,
+		 "rank 14's driver refused to map rank 15's memory (CUDA error "
+		 "101)",
+		 "-p2p w"},
+		{OH__GPU_NOT_OPENED, CUDA_ERROR_ALREADY_MAPPED, false,
+		 "rank 14's driver refused cuIpcOpenMemHandle of rank 15's "
+		 "memory (CUDA error 208)",
+		 "destroy it"},
+		{OH__GPU_NOT_OPENED, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, false,
+		 "CUDA error 217", "-p2p w"},
+		{OH__GPU_NOT_OPENED, CUDA_ERROR_INVALID_VALUE, false,
+		 "CUDA error 1)", "PID namespace"},
+		{OH__GPU_MAPPED, 0, true, "stores were tried", "arrived"},
+		{OH__GPU_OPENED, 0, true, "stores through CUDA IPC were tried",
+		 "arrived"},
+		{(enum oh__gpu_try)99, 0, false, "not tried", ""},
+	};
+	struct oh__gpu_row rows[OH_MAX_RANKS];
+	struct oh_route_peer peer;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct oh__gpu_way *way = &rows[14].way[15];
+
+		memset(rows, 0, sizeof(rows));
+		rows[15].way[14].tried = OH__GPU_OPENED;
+		way->tried = cases[i].tried;
+		way->code = cases[i].code;
+		oh__gpu_say_way(rows, 14, 15, peer.reason, sizeof(peer.reason));
+		tap_ok(oh__gpu_passes(rows, 14, 15) == cases[i].passes &&
+			       strlen(peer.reason) < sizeof(peer.reason) - 1 &&
+			       strstr(peer.reason, cases[i].words) &&
+			       strstr(peer.reason, cases[i].remedy),
+		       "%s", peer.reason);
+		rows[15].way[14].wrong_stored = 1;
+		if (cases[i].passes)
+			expect_way(rows, 14, 15, false, "rank 15 read 1 wrong");
+	}
 }
 
 int main(void)
@@ -247,5 +307,6 @@ int main(void)
 	test_control();
 	test_forbidden();
 	test_ways();
+	test_refusals();
 	return tap_done();
 }

@@ -212,6 +212,7 @@ struct oh_comm_options {
  * Errors: OH_ERR_INVALID, OH_ERR_LAUNCHER, OH_ERR_SETTING, OH_ERR_TIMEOUT (a
  * rank never came), OH_ERR_MISMATCH (size, a rank twice, version, settings
  * that must agree), OH_ERR_PROTOCOL, OH_ERR_PEER_LOST, OH_ERR_NO_MEMORY,
+ * OH_ERR_UNSUPPORTED (a device, and no driver or no kernels for it),
  * OH_ERR_SYSTEM.
  */
 OH_API enum oh_status oh_comm_create(const struct oh_comm_options *options,
@@ -302,35 +303,52 @@ OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
  * the send buffer may be changed.
  *
  * GPU memory, told by the pointers (of the communicator's device, or managed),
- * both of them: so far all-reduce of f32, f16 and bf16 with sum and avg, and of
- * one rank, where a call is a copy, everything. stream is a CUstream (a
- * cudaStream_t is one) of the device, NULL the default stream of its primary
- * context. A call is queued like a kernel and waits for nothing on the host; it
- * may be captured into a graph. No memory is registered and none allocated.
- * - Order: the calls of a communicator run one after the other, on all ranks in
- *   the same order. Calls on several streams, and in one capture, are put in
- *   order by the library: so a stream of a call lives until the next call on
- *   another stream or until the communicator is destroyed. Between the replay
- *   of a graph and anything else the caller sees to the order, as to that of
- *   replays among each other: two that overlap on one rank give wrong results.
+ * both of them: so far all-reduce of f32, f16 and bf16 with sum and avg, and
+ * of one rank, where a call copies the bits, everything. A communicator that
+ * was made before CUDA was started, without a device in its options, takes
+ * every pointer for host memory. stream is a CUstream (a cudaStream_t is one)
+ * of the device's primary context, NULL its legacy default stream. A call is
+ * queued like a kernel and waits for nothing on the host; it may be captured
+ * into a graph. No memory is registered and none allocated. Fastest are sums,
+ * whole multiples of 16 bytes, buffers on 16 bytes, and 2, 3, 4 or 8 ranks.
+ * - Order: the calls of a communicator run one after the other, on all ranks
+ *   in the same order. Calls on several streams, and in one capture, are put
+ *   in order by the library: so a stream of a call lives until the next call
+ *   on another stream or until the communicator is destroyed, and while it is
+ *   being captured a call outside of the capture on another stream is
+ *   OH_ERR_INVALID. Between the replay of a graph and anything else the caller
+ *   sees to the order, as to that of replays among each other: two that
+ *   overlap on one rank give wrong results.
+ * - A call is captured on all ranks or on none, and all replay the same
+ *   graphs in the same order. What is called is compared between the ranks
+ *   (bytes, type, operation), what is replayed is not.
  * - Two communicators may be at work at once on a GPU, in any order on each
- *   rank. Of more, calls above 64 KB need the same order on all ranks: their
- *   kernels fill a GPU, and would wait for each other until the deadline.
- * - A call is captured on all ranks or on none: what the ranks make, captured
- * or not, is compared, and a difference is OH_ERR_MISMATCH.
- * - Errors of a call that is queued already show in the next call and in
- *   oh_comm_health: a rank that is lost, that does not come before the deadline
- *   (counted in looks at memory, so about), or that calls something else.
- *   Until then recv holds anything. Kernels that wait end by themselves, and
- * the GPU can be used as before.
- * - Host calls of a rank beside its GPU calls need the same order on all ranks,
- *   too, but do not wait for those.
+ *   rank, if their streams have hardware queues of their own
+ *   (CUDA_DEVICE_MAX_CONNECTIONS). Of more, calls above 64 KB need the same
+ *   order on all ranks: their kernels fill a GPU, and would wait for each other
+ *   until the deadline.
+ * - Ranks of one process on one GPU, and one thread that calls for several
+ *   ranks: each rank has a stream of its own, and between the calls of the
+ *   ranks nothing waits for the GPU (cudaFree, a synchronisation).
+ * - A failure of a call that is queued already shows in oh_comm_health and in
+ *   later calls, some 20 ms after it was noticed: a rank that was lost, that
+ *   calls something else, or that does not come before the deadline, which is
+ *   counted in looks at memory and so is about right, and 20 minutes at most.
+ *   (A rank that has sent its data, and then does not send a result that it
+ *   owes, is missed a quarter of the deadline later.) Until then recv holds
+ *   anything. Kernels that wait end by themselves, and the GPU can be used as
+ *   before.
+ * - Host calls of a rank beside its GPU calls need the same order on all
+ *   ranks, too, but do not wait for those.
+ * - A captured call brings programmatic edges into the graph, for which
+ *   cudaGraphGetEdges and its like have newer forms.
  *
- * Errors: OH_ERR_INVALID, OH_ERR_MISMATCH, OH_ERR_TIMEOUT, OH_ERR_PEER_LOST,
- * OH_ERR_ABORTED, OH_ERR_BUSY. After any of them but OH_ERR_INVALID and
- * OH_ERR_BUSY the communicator is broken: recv holds anything (memory of
- * oh_comm_alloc may be written until the others have noticed), every later
- * call returns the same, and it can only be destroyed.
+ * Errors: OH_ERR_INVALID, OH_ERR_UNSUPPORTED, OH_ERR_MISMATCH, OH_ERR_TIMEOUT,
+ * OH_ERR_PEER_LOST, OH_ERR_ABORTED, OH_ERR_BUSY; on GPU memory, of the driver,
+ * OH_ERR_SYSTEM and OH_ERR_NO_MEMORY. After any of them but OH_ERR_INVALID,
+ * OH_ERR_UNSUPPORTED and OH_ERR_BUSY the communicator is broken: recv holds
+ * anything (memory of oh_comm_alloc may be written until the others have
+ * noticed), every later call returns the same, and it can only be destroyed.
  */
 
 /* recv[i] = op over ranks of send[i], i < count. */

@@ -182,9 +182,15 @@ static enum oh_status check_memory(const struct oh_comm *comm,
 	enum oh_status status = oh__device_recognise(comm, call, on_device);
 
 	if (!status && !*on_device && call->stream)
-		return OH__FAIL(OH_ERR_INVALID,
-				"stream is %p, it must be NULL for host memory",
-				call->stream);
+		return OH__FAIL(
+			OH_ERR_INVALID,
+			"stream is %p, it must be NULL for host memory%s",
+			call->stream,
+			comm->cuda ? ""
+				   : "; this communicator was made before CUDA "
+				     "was started and takes every pointer for "
+				     "that: name a device in its options, or "
+				     "make it with a CUDA context current");
 	return status;
 }
 

@@ -27,7 +27,7 @@ struct recipe {
 	int rank, ranks;
 	uint64_t rendezvous_ms, call_ms;
 	uint64_t slot_bytes, heap_bytes, device_bytes, first_call;
-	uint64_t algorithm, stores, tune, isa, spin;
+	uint64_t device_share, algorithm, stores, tune, isa, spin;
 	const int *device; /* as in the options */
 	uint32_t forbidden[OH_MAX_RANKS]; /* ONEHOP_FORBID_PEER */
 };
@@ -44,6 +44,7 @@ static enum oh_status read_settings(struct recipe *recipe)
 		{OH__SETTING_SLOT_BYTES, &recipe->slot_bytes},
 		{OH__SETTING_HEAP_BYTES, &recipe->heap_bytes},
 		{OH__SETTING_DEVICE_BYTES, &recipe->device_bytes},
+		{OH__SETTING_DEVICE_SHARE, &recipe->device_share},
 		{OH__SETTING_FIRST_CALL, &recipe->first_call},
 		{OH__SETTING_ALGORITHM, &recipe->algorithm},
 		{OH__SETTING_STORES, &recipe->stores},
@@ -165,6 +166,7 @@ static enum oh_status meet(struct oh_comm *comm, const struct recipe *recipe,
 		{"ONEHOP_SLOT_BYTES", recipe->slot_bytes},
 		{"ONEHOP_HEAP_BYTES", recipe->heap_bytes},
 		{"ONEHOP_DEVICE_BYTES", recipe->device_bytes},
+		{"ONEHOP_DEVICE_SHARE", recipe->device_share},
 		{"ONEHOP_FIRST_CALL", recipe->first_call},
 		{"ONEHOP_ALGORITHM", recipe->algorithm},
 		{"ONEHOP_STORES", recipe->stores},
@@ -227,6 +229,7 @@ static enum oh_status connect_gpu(struct oh_comm *comm,
 	struct oh__gpu_options options = {
 		.device = recipe->device,
 		.budget_bytes = recipe->device_bytes,
+		.share = (enum oh__gpu_share)recipe->device_share,
 		.first_epoch = (uint32_t)recipe->first_call & ~OH__EPOCH_DEAD,
 		.forbidden = recipe->forbidden,
 		.call_timeout_ns = recipe->call_ms * OH__NS_PER_MS,
@@ -256,7 +259,10 @@ static enum oh_status settle(struct oh_comm *comm, const struct recipe *recipe,
 /* Undoes all that has been done so far. */
 static void dissolve(struct oh_comm *comm)
 {
-	oh__gpu_destroy(&comm->gpu);
+	if (!comm->in_owner || *comm->in_owner)
+		oh__gpu_destroy(&comm->gpu);
+	else
+		oh__gpu_forget(&comm->gpu);
 	oh__heap_destroy(&comm->heap);
 	oh__mailbox_destroy(&comm->mailbox);
 	oh__life_close(&comm->life);

@@ -38,9 +38,8 @@ enum oh_status oh__device_connect(struct oh_comm *comm,
 	if (status)
 		return status;
 	/* pointers are told apart wherever there may be such memory */
-	if (comm->gpu.on)
-		comm->cuda = comm->gpu.device.cuda;
-	else if (oh__cuda_started(&context))
+	comm->cuda = comm->gpu.device.cuda;
+	if (!comm->cuda && oh__cuda_started(&context))
 		return oh__cuda_load(&comm->cuda);
 	return OH_OK;
 }
@@ -80,20 +79,37 @@ static enum oh_status check_device(const struct oh_comm *comm,
 	const struct oh__gpu *gpu = &comm->gpu;
 	char why[360];
 
-	if (ordinal >= 0 && gpu->on && ordinal != gpu->facts[gpu->rank].ordinal)
+	if (ordinal >= 0 && gpu->device.context &&
+	    ordinal != gpu->facts[gpu->rank].ordinal)
 		return OH__FAIL(OH_ERR_INVALID,
 				"%s is memory of device %d, the communicator "
 				"was made for device %d",
 				name, ordinal, gpu->facts[gpu->rank].ordinal);
 	if (say_why_not(comm, call, why, sizeof(why)))
-		return OH__FAIL(OH_ERR_UNSUPPORTED, "%s is GPU memory, and %s",
-				name, why);
+		return OH__FAIL(OH_ERR_UNSUPPORTED, "%s (%s is GPU memory)",
+				why, name);
 	return OH_OK;
 }
 
 static const char *place_of(enum oh__gpu_memory_kind kind)
 {
 	return kind == OH__GPU_MEMORY_HOST ? "host memory" : "GPU memory";
+}
+
+/* Of a buffer; the thread may have no context. */
+static enum oh_status kind_of(const struct oh_comm *comm, const void *pointer,
+			      enum oh__gpu_memory_kind *kind, int *ordinal)
+{
+	CUcontext context = comm->gpu.device.context;
+	CUresult code = oh__gpu_memory_of(comm->cuda, pointer, kind, ordinal);
+
+	if (code == CUDA_ERROR_INVALID_CONTEXT && context &&
+	    !comm->cuda->cuCtxPushCurrent_v2(context)) {
+		code = oh__gpu_memory_of(comm->cuda, pointer, kind, ordinal);
+		comm->cuda->cuCtxPopCurrent_v2(&context);
+	}
+	return oh__cuda_check(code, "cuPointerGetAttributes", __FILE__,
+			      __LINE__);
 }
 
 enum oh_status oh__device_recognise(const struct oh_comm *comm,
@@ -109,11 +125,13 @@ enum oh_status oh__device_recognise(const struct oh_comm *comm,
 	*on_device = false;
 	if (!comm->cuda)
 		return OH_OK;
-	recv = oh__gpu_memory_of(comm->cuda, call->recv, &of_recv);
+	status = kind_of(comm, call->recv, &recv, &of_recv);
 	send = recv;
 	of_send = of_recv;
-	if (sends && call->send != call->recv)
-		send = oh__gpu_memory_of(comm->cuda, call->send, &of_send);
+	if (!status && sends && call->send != call->recv)
+		status = kind_of(comm, call->send, &send, &of_send);
+	if (status)
+		return status;
 	if (send != recv)
 		return OH__FAIL(OH_ERR_INVALID,
 				"send %p is %s and recv %p is %s: both must be "
@@ -154,32 +172,59 @@ static void explain_peers(const struct oh__gpu *gpu, struct oh_route *route)
 			  : "pinned");
 }
 
-/* The other classes, by the sizes that they are for. */
-static void explain_classes(const struct oh__gpu *gpu,
-			    const struct oh__gpu_class *chosen,
-			    struct oh_route *route)
+/* The sizes of the table that go by that algorithm; false if none does. */
+static bool find_sizes(const struct oh__gpu_layout *layout,
+		       enum oh__gpu_algorithm algorithm, uint64_t *first,
+		       uint64_t *last)
 {
-	const struct oh__gpu_layout *layout = &gpu->layout;
-	uint64_t first = 1;
+	uint64_t from = 1;
+	bool found = false;
 
 	for (int c = 0; c < layout->classes; c++) {
 		const struct oh__gpu_class *class = &layout->class[c];
+
+		if (class->algorithm == algorithm) {
+			*first = found ? *first : from;
+			*last = c == layout->classes - 1 ? UINT64_MAX
+							 : class->last_bytes;
+			found = true;
+		}
+		from = class->last_bytes + 1;
+	}
+	return found;
+}
+
+static void explain_others(const struct oh__gpu *gpu,
+			   enum oh__gpu_algorithm chosen,
+			   struct oh_route *route)
+{
+	for (int a = 0; a < OH__GPU_ALGORITHMS; a++) {
 		struct oh_route_alternative *other =
 			&route->alternatives[route->alternative_count];
+		uint64_t first, last;
 
-		if (class != chosen &&
-		    route->alternative_count < OH_ROUTE_ALTERNATIVES) {
-			snprintf(other->name, sizeof(other->name), "%s",
-				 oh__gpu_algorithm_name(class->algorithm));
+		if (a == (int)chosen)
+			continue;
+		route->alternative_count++;
+		snprintf(other->name, sizeof(other->name), "%s",
+			 oh__gpu_algorithm_name((enum oh__gpu_algorithm)a));
+		if (!find_sizes(&gpu->layout, (enum oh__gpu_algorithm)a, &first,
+				&last))
 			snprintf(other->reason, sizeof(other->reason),
-				 "%u blocks of %u threads: for %llu to %llu "
-				 "bytes",
-				 gpu->grid[c].blocks, class->threads,
+				 "the table for %d ranks in %s has it for no "
+				 "size",
+				 gpu->ranks,
+				 gpu->any_pinned ? "host memory"
+						 : "peers' memory");
+		else if (last == UINT64_MAX)
+			snprintf(other->reason, sizeof(other->reason),
+				 "the table has it from %llu bytes on",
+				 (unsigned long long)first);
+		else
+			snprintf(other->reason, sizeof(other->reason),
+				 "the table has it for %llu to %llu bytes",
 				 (unsigned long long)first,
-				 (unsigned long long)class->last_bytes);
-			route->alternative_count++;
-		}
-		first = class->last_bytes + 1;
+				 (unsigned long long)last);
 	}
 }
 
@@ -200,11 +245,13 @@ static void explain_class(const struct oh__gpu *gpu, uint64_t bytes,
 		 grid->blocks, class->threads,
 		 grid->overlap ? ", placed while the kernel before works" : "");
 	snprintf(route->evidence, sizeof(route->evidence),
-		 "nothing was measured here: the table is for %s, from a sweep "
-		 "on H200, for %d ranks%s",
-		 gpu->any_pinned ? "host memory" : "peers' memory", gpu->ranks,
-		 gpu->ranks == 2 ? "" : " not yet confirmed by one");
-	explain_classes(gpu, class, route);
+		 "nothing was measured here: the table for %d ranks in %s is "
+		 "from %s",
+		 gpu->ranks, gpu->any_pinned ? "host memory" : "peers' memory",
+		 gpu->ranks == 2 ? "a sweep on two H200"
+				 : "prototypes on four H200, and not yet "
+				   "confirmed by a sweep");
+	explain_others(gpu, class->algorithm, route);
 }
 
 void oh__device_explain(const struct oh_comm *comm, const struct oh__call *call,
@@ -230,6 +277,26 @@ void oh__device_explain(const struct oh_comm *comm, const struct oh__call *call,
 		 route->algorithm);
 }
 
+/* With the context of the device, or, where none was known when the
+ * communicator was made, with the caller's. */
+static enum oh_status copy(const struct oh_comm *comm,
+			   const struct oh__gpu_call *call)
+{
+	CUcontext context = comm->gpu.device.context;
+	enum oh_status status = OH_OK;
+
+	if (context)
+		status = OH__CUDA(comm->cuda->cuCtxPushCurrent_v2(context));
+	if (status)
+		return status;
+	status = OH__CUDA(comm->cuda->cuMemcpyDtoDAsync_v2(
+		(CUdeviceptr)call->recv, (CUdeviceptr)call->send, call->bytes,
+		call->stream));
+	if (context)
+		comm->cuda->cuCtxPopCurrent_v2(&context);
+	return status;
+}
+
 enum oh_status oh__device_run(struct oh_comm *comm, const struct oh__call *call)
 {
 	struct oh__gpu_call device_call = {
@@ -244,9 +311,5 @@ enum oh_status oh__device_run(struct oh_comm *comm, const struct oh__call *call)
 	/* every collective of one rank is a copy */
 	if (comm->mailbox.ranks > 1)
 		return oh__gpu_all_reduce(&comm->gpu, &device_call);
-	if (call->send == call->recv)
-		return OH_OK;
-	return OH__CUDA(comm->cuda->cuMemcpyDtoDAsync_v2(
-		(CUdeviceptr)call->recv, (CUdeviceptr)call->send,
-		device_call.bytes, call->stream));
+	return call->send == call->recv ? OH_OK : copy(comm, &device_call);
 }

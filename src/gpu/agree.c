@@ -31,9 +31,9 @@ void oh__gpu_note_call(struct oh__gpu *gpu, const struct oh__gpu_call *call)
 	uint32_t what = (uint32_t)call->dtype << 1 | call->average;
 
 	gpu->chain = mix(gpu->chain, call->bytes, what);
-	note->bytes = call->bytes;
-	note->what = what;
-	note->chain = gpu->chain;
+	atomic_store_explicit(&note->bytes, call->bytes, memory_order_relaxed);
+	atomic_store_explicit(&note->what, what, memory_order_relaxed);
+	atomic_store_explicit(&note->chain, gpu->chain, memory_order_relaxed);
 	/* pairs with the load in find_difference */
 	atomic_store_explicit(&own->device_calls.word, number,
 			      memory_order_release);
@@ -42,6 +42,16 @@ void oh__gpu_note_call(struct oh__gpu *gpu, const struct oh__gpu_call *call)
 static uint64_t calls_of(const struct oh__control *control)
 {
 	return atomic_load_explicit(&control->device_calls.word,
+				    memory_order_acquire);
+}
+
+/* Before the counts are looked at again. */
+static bool differ(const struct oh__control *own,
+		   const struct oh__control *peer, uint64_t number)
+{
+	return atomic_load_explicit(&call_at(own, number)->chain,
+				    memory_order_acquire) !=
+	       atomic_load_explicit(&call_at(peer, number)->chain,
 				    memory_order_acquire);
 }
 
@@ -59,12 +69,10 @@ static uint64_t find_difference(const struct oh__control *own,
 	uint64_t last = mine < theirs ? mine : theirs, first = last;
 
 	if (!last || is_gone(own, last) || is_gone(peer, last) ||
-	    call_at(own, last)->chain == call_at(peer, last)->chain)
+	    !differ(own, peer, last))
 		return 0;
 	while (first > 1 && !is_gone(own, first - 1) &&
-	       !is_gone(peer, first - 1) &&
-	       call_at(own, first - 1)->chain !=
-		       call_at(peer, first - 1)->chain)
+	       !is_gone(peer, first - 1) && differ(own, peer, first - 1))
 		first--;
 	/* what was compared was there all the time */
 	return is_gone(own, first) || is_gone(peer, first) ? 0 : first;
@@ -73,10 +81,13 @@ static uint64_t find_difference(const struct oh__control *own,
 static void say_call(const struct oh__device_call *call, char *text,
 		     size_t room)
 {
-	snprintf(text, room, "%llu bytes of %s %s",
-		 (unsigned long long)call->bytes,
-		 oh_dtype_name((enum oh_dtype)(call->what >> 1)),
-		 oh_op_name(call->what & 1 ? OH_AVG : OH_SUM));
+	uint64_t bytes =
+		atomic_load_explicit(&call->bytes, memory_order_relaxed);
+	uint32_t what = atomic_load_explicit(&call->what, memory_order_relaxed);
+
+	snprintf(text, room, "%llu bytes of %s %s", (unsigned long long)bytes,
+		 oh_dtype_name((enum oh_dtype)(what >> 1)),
+		 oh_op_name(what & 1 ? OH_AVG : OH_SUM));
 }
 
 int oh__gpu_find_mismatch(const struct oh__gpu *gpu, char *text, size_t room)

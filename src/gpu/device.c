@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "gpu/device.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "kernels/image.h"
 
 /* Between looks at a stream. */
@@ -17,6 +20,11 @@ static const char *const dtype_names[OH__GPU_DTYPES] = {
 	[OH__GPU_F16] = "f16",
 	[OH__GPU_BF16] = "bf16",
 };
+
+/* Not the process's number: two PID namespaces may have it twice. Drawn with
+ * the driver started, which no child of a fork has, so none has the same. */
+static pthread_once_t process_once = PTHREAD_ONCE_INIT;
+static uint8_t process[sizeof(((struct oh__gpu_facts *)0)->process)];
 
 int oh__gpu_dtype_of(enum oh_dtype dtype)
 {
@@ -84,6 +92,32 @@ static int attribute(const struct oh__gpu_device *d, CUdevice_attribute which)
 	return value;
 }
 
+enum oh__gpu_share oh__gpu_share_of(const struct oh__gpu_device *d,
+				    enum oh__gpu_share wanted)
+{
+	bool exports =
+		attribute(
+			d,
+			CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+		attribute(
+			d,
+			CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+
+	if (wanted == OH__GPU_SHARE_AUTO)
+		return exports ? OH__GPU_SHARE_DESCRIPTOR : OH__GPU_SHARE_IPC;
+	if (wanted == OH__GPU_SHARE_DESCRIPTOR && !exports)
+		return OH__GPU_SHARE_NONE;
+	return wanted;
+}
+
+/* If it fails, ranks of such processes pass for those of one, which costs them
+ * CUDA IPC and is safe. */
+static void draw_process(void)
+{
+	if (getrandom(process, sizeof(process), 0) != sizeof(process))
+		oh__log(OH_LOG_INFO, "no random bytes for a process");
+}
+
 static enum oh_status read_facts(const struct oh__gpu_device *d,
 				 struct oh__gpu_facts *facts)
 {
@@ -107,13 +141,13 @@ static enum oh_status read_facts(const struct oh__gpu_device *d,
 		d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 	facts->multiprocessors = (uint32_t)attribute(
 		d, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-	facts->exports =
-		attribute(
-			d,
-			CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
-		attribute(
-			d,
-			CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+	if (!facts->multiprocessors)
+		return OH__FAIL(OH_ERR_SYSTEM,
+				"the driver does not say how many "
+				"multiprocessors %s (%s) has",
+				facts->name, facts->address);
+	pthread_once(&process_once, draw_process);
+	memcpy(facts->process, process, sizeof(facts->process));
 	facts->present = 1;
 	return OH_OK;
 }
@@ -205,7 +239,8 @@ static enum oh_status open_context(struct oh__gpu_device *d, int ranks,
 	enum oh_status status = OH__CUDA(
 		d->cuda->cuDevicePrimaryCtxRetain(&d->context, d->device));
 
-	if (status)
+	/* what one rank calls is a copy, which needs no more */
+	if (status || ranks == 1)
 		return status;
 	status = oh__gpu_enter(d, &mode);
 	if (status)
@@ -222,7 +257,8 @@ static enum oh_status open_context(struct oh__gpu_device *d, int ranks,
 
 static enum oh_status absent(struct oh__gpu_facts *facts, const char *why)
 {
-	snprintf(facts->why_not, sizeof(facts->why_not), "%s", why);
+	snprintf(facts->why_not, sizeof(facts->why_not), "%.*s",
+		 (int)sizeof(facts->why_not) - 1, why);
 	return OH_OK;
 }
 
@@ -243,7 +279,7 @@ bool oh__gpu_is_wanted(const int *wanted)
 
 /* d->device; absent if the caller has named none and has none. */
 static enum oh_status pick_device(struct oh__gpu_device *d, const int *wanted,
-				  struct oh__gpu_facts *facts)
+				  int ranks, struct oh__gpu_facts *facts)
 {
 	enum oh_status status;
 	int count;
@@ -252,7 +288,7 @@ static enum oh_status pick_device(struct oh__gpu_device *d, const int *wanted,
 		return absent(facts, "no CUDA context is current in the thread "
 				     "that made the communicator, and its "
 				     "options name no device");
-	if (!oh__kernels_image_bytes)
+	if (!oh__kernels_image_bytes && ranks > 1)
 		return wanted ? OH__FAIL(OH_ERR_UNSUPPORTED,
 					 "this library was built without nvcc "
 					 "and has no kernels: ranks on GPU "
@@ -281,14 +317,16 @@ enum oh_status oh__gpu_device_open(struct oh__gpu_device *d, const int *wanted,
 
 	memset(d, 0, sizeof(*d));
 	memset(facts, 0, sizeof(*facts));
-	if (ranks == 1)
-		return absent(facts, "there is one rank");
-	status = pick_device(d, wanted, facts);
+	status = pick_device(d, wanted, ranks, facts);
 	if (!status && facts->present)
 		status = open_context(d, ranks, facts);
 	if (status || !facts->present)
 		oh__gpu_device_close(d);
-	return status;
+	if (!status || wanted)
+		return status;
+	/* the context that is current may be there for other things */
+	facts->present = 0;
+	return absent(facts, oh_last_error()->message);
 }
 
 void oh__gpu_device_close(struct oh__gpu_device *d)

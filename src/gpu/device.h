@@ -11,6 +11,15 @@
 #include "gpu/layout.h"
 #include "vendor/cuda.h"
 
+/* How a rank's memory goes to other processes: the choices of
+ * ONEHOP_DEVICE_SHARE, in their order. */
+enum oh__gpu_share {
+	OH__GPU_SHARE_AUTO,
+	OH__GPU_SHARE_DESCRIPTOR,
+	OH__GPU_SHARE_IPC, /* CUDA IPC */
+	OH__GPU_SHARE_NONE,
+};
+
 /* What the ranks tell each other; fixed in size, no pointers. */
 struct oh__gpu_facts {
 	uint32_t present; /* 0: host memory only, see why_not */
@@ -20,7 +29,8 @@ struct oh__gpu_facts {
 	char name[48];
 	uint32_t major, minor, multiprocessors;
 	uint32_t nonce; /* rank 0's serves the checks of all */
-	uint32_t exports; /* its memory can be handed to other processes */
+	uint32_t share; /* enum oh__gpu_share, never auto */
+	uint8_t process[16]; /* random, the same for the ranks of a process */
 	char why_not[160];
 };
 
@@ -57,6 +67,10 @@ enum oh_status oh__gpu_device_open(struct oh__gpu_device *device,
 				   const int *wanted, int ranks,
 				   struct oh__gpu_facts *facts);
 void oh__gpu_device_close(struct oh__gpu_device *device);
+
+/* How this device's memory is shared when that is wanted; never auto. */
+enum oh__gpu_share oh__gpu_share_of(const struct oh__gpu_device *device,
+				    enum oh__gpu_share wanted);
 
 /*
  * Makes the context current for this thread, and undoes that. In between the

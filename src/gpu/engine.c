@@ -35,7 +35,7 @@ static enum oh_status exchange_facts(struct oh__gpu *gpu,
 
 	if (status)
 		return status;
-	gpu->on = true;
+	gpu->on = gpu->ranks > 1;
 	for (int i = 0; i < gpu->ranks; i++) {
 		struct oh__gpu_facts *facts = &gpu->facts[i];
 
@@ -170,9 +170,53 @@ static enum oh_status prepare(struct oh__gpu *gpu,
 	return status;
 }
 
+/* All know from the facts whether there is anything to hand round. */
+static enum oh_status exchange_offers(struct oh__gpu *gpu,
+				      const struct oh__gpu_options *options,
+				      struct oh__gpu_offer *offers)
+{
+	struct oh__gpu_offer own;
+	bool any = false;
+
+	for (int i = 0; i < gpu->ranks; i++)
+		any |= gpu->facts[i].share == OH__GPU_SHARE_IPC;
+	if (!any)
+		return OH_OK;
+	memset(&own, 0, sizeof(own));
+	if (gpu->facts[gpu->rank].share == OH__GPU_SHARE_IPC)
+		own = oh__gpu_memory_offer(&gpu->memory, &gpu->device);
+	return options->exchange(options->context, &own, sizeof(own), offers);
+}
+
+static bool same_process(const struct oh__gpu *gpu, int one, int other)
+{
+	return !memcmp(gpu->facts[one].process, gpu->facts[other].process,
+		       sizeof(gpu->facts[one].process));
+}
+
+static void open_offer(struct oh__gpu *gpu, int peer,
+		       const struct oh__gpu_offer *offer)
+{
+	struct oh__gpu_way *way = &gpu->rows[gpu->rank].way[peer];
+
+	if (same_process(gpu, gpu->rank, peer)) {
+		way->tried = OH__GPU_SAME_PROCESS;
+	} else if (offer->code) {
+		way->code = offer->code;
+		way->tried = OH__GPU_NO_HANDLE;
+	} else {
+		CUresult code = oh__gpu_memory_open(&gpu->memory, &gpu->device,
+						    peer, &offer->handle);
+
+		way->code = (int32_t)code;
+		way->tried = code ? OH__GPU_NOT_OPENED : OH__GPU_OPENED;
+	}
+}
+
 /* Maps what may be mapped; a refusal is noted. */
-static void import(struct oh__gpu *gpu, const uint32_t *forbidden,
-		   int taken[OH_MAX_RANKS][OH__SHARE_FDS])
+static void import(struct oh__gpu *gpu, const struct oh__gpu_options *options,
+		   int taken[OH_MAX_RANKS][OH__SHARE_FDS],
+		   const struct oh__gpu_offer *offers)
 {
 	struct oh__gpu_row *row = &gpu->rows[gpu->rank];
 
@@ -181,8 +225,12 @@ static void import(struct oh__gpu *gpu, const uint32_t *forbidden,
 
 		if (i == gpu->rank) {
 			way->tried = OH__GPU_SELF;
-		} else if (forbidden[gpu->rank] >> i & 1) {
+		} else if (options->forbidden[gpu->rank] >> i & 1) {
 			way->tried = OH__GPU_FORBIDDEN;
+		} else if (options->share == OH__GPU_SHARE_NONE) {
+			way->tried = OH__GPU_NOT_SHARED;
+		} else if (gpu->facts[i].share == OH__GPU_SHARE_IPC) {
+			open_offer(gpu, i, &offers[i]);
 		} else if (taken[i][0] < 0) {
 			way->tried = OH__GPU_NOT_EXPORTED;
 		} else {
@@ -394,14 +442,18 @@ static enum oh_status build(struct oh__gpu *gpu,
 			    int taken[OH_MAX_RANKS][OH__SHARE_FDS])
 {
 	int fds[OH__SHARE_FDS] = {-1, -1, -1, -1};
+	struct oh__gpu_offer offers[OH_MAX_RANKS];
 
+	memset(offers, 0, sizeof(offers));
 	if (!status)
 		status = prepare(gpu, options, fds);
 	status = oh__rendezvous_share(rendezvous, status, fds, taken);
 	oh__fd_close(&fds[0]);
+	if (!status)
+		status = exchange_offers(gpu, options, offers);
 	if (status)
 		return status;
-	import(gpu, options->forbidden, taken);
+	import(gpu, options, taken, offers);
 	status = check_peers(gpu, options, rendezvous);
 	if (!status && gpu->any_pinned)
 		status = check_pinned(gpu, options, rendezvous, taken);
@@ -447,9 +499,15 @@ enum oh_status oh__gpu_connect(struct oh__gpu *gpu,
 	status = oh__gpu_device_open(&gpu->device, options->device, gpu->ranks,
 				     &gpu->facts[gpu->rank]);
 	gpu->facts[gpu->rank].nonce = (uint32_t)oh__now_ns();
+	if (!status && gpu->facts[gpu->rank].present)
+		gpu->facts[gpu->rank].share =
+			oh__gpu_share_of(&gpu->device, options->share);
 	status = meet(rendezvous, status);
 	if (!status)
 		status = exchange_facts(gpu, options);
+	/* of one rank the device is all that is needed */
+	if (!status && gpu->ranks == 1)
+		return OH_OK;
 	if (!status && gpu->on) {
 		enum oh_status entered = oh__gpu_enter(&gpu->device, &mode);
 
@@ -487,4 +545,17 @@ void oh__gpu_destroy(struct oh__gpu *gpu)
 	}
 	oh__gpu_device_close(&gpu->device);
 	gpu->host = NULL;
+}
+
+void oh__gpu_forget(struct oh__gpu *gpu)
+{
+	struct oh__gpu_memory *m = &gpu->memory;
+
+	if (!gpu->device.cuda)
+		return;
+	for (int i = 0; i < OH_MAX_RANKS; i++)
+		if (m->host[i])
+			oh__memfd_unmap(m->host[i], m->pinned_bytes);
+	oh__fd_close(&m->pinned_fd);
+	oh__fd_close(&gpu->wake);
 }

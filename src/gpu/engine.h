@@ -38,6 +38,7 @@ struct oh__gpu_grid {
 struct oh__gpu_order {
 	CUstream stream; /* of the last eager call */
 	bool any; /* there was one */
+	bool recorded; /* the event was recorded after it */
 	CUevent event;
 	cuuint64_t capture; /* id of the last capture, 0: none */
 	CUstream capture_stream;
@@ -80,6 +81,7 @@ typedef enum oh_status oh__gpu_exchange(void *context, const void *mine,
 struct oh__gpu_options {
 	const int *device; /* as in struct oh_comm_options */
 	uint64_t budget_bytes; /* of a mailbox */
+	enum oh__gpu_share share; /* the same on all ranks */
 	uint32_t first_epoch;
 	const uint32_t *forbidden; /* of oh__gpu_read_forbidden */
 	uint64_t call_timeout_ns;
@@ -101,13 +103,18 @@ enum oh_status oh__gpu_connect(struct oh__gpu *gpu,
  */
 void oh__gpu_destroy(struct oh__gpu *gpu);
 
-/* Of a pointer: is it memory of a GPU (or managed), and of which? */
+/* In a forked child, which has neither the watching thread nor a CUDA context:
+ * frees the child's copies of what is not the driver's. */
+void oh__gpu_forget(struct oh__gpu *gpu);
+
+/* Of a pointer: is it memory of a GPU (or managed), and of which, -1 if of any?
+ * A failure of the driver's is given back. */
 enum oh__gpu_memory_kind {
 	OH__GPU_MEMORY_HOST,
 	OH__GPU_MEMORY_DEVICE,
 };
-enum oh__gpu_memory_kind oh__gpu_memory_of(const struct oh__cuda *cuda,
-					   const void *pointer, int *ordinal);
+CUresult oh__gpu_memory_of(const struct oh__cuda *cuda, const void *pointer,
+			   enum oh__gpu_memory_kind *kind, int *ordinal);
 
 struct oh__gpu_call {
 	const void *send;

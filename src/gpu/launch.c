@@ -10,8 +10,8 @@
 #include "gpu/agree.h"
 #include "mailbox/wait.h"
 
-enum oh__gpu_memory_kind oh__gpu_memory_of(const struct oh__cuda *cuda,
-					   const void *pointer, int *ordinal)
+CUresult oh__gpu_memory_of(const struct oh__cuda *cuda, const void *pointer,
+			   enum oh__gpu_memory_kind *kind, int *ordinal)
 {
 	CUpointer_attribute which[] = {
 		CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
@@ -20,17 +20,21 @@ enum oh__gpu_memory_kind oh__gpu_memory_of(const struct oh__cuda *cuda,
 	};
 	unsigned type = 0, managed = 0;
 	void *values[] = {&type, ordinal, &managed};
+	CUresult code;
 
 	*ordinal = -1;
+	*kind = OH__GPU_MEMORY_HOST;
 	/* memory that the driver does not know is a success with zeros */
-	if (cuda->cuPointerGetAttributes(3, which, values,
-					 (CUdeviceptr)(uintptr_t)pointer))
-		return OH__GPU_MEMORY_HOST;
+	code = cuda->cuPointerGetAttributes(3, which, values,
+					    (CUdeviceptr)(uintptr_t)pointer);
+	if (code)
+		return code == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : code;
 	/* managed memory may be anywhere, and every GPU can use it */
 	if (managed)
 		*ordinal = -1;
-	return type == CU_MEMORYTYPE_DEVICE || managed ? OH__GPU_MEMORY_DEVICE
-						       : OH__GPU_MEMORY_HOST;
+	if (type == CU_MEMORYTYPE_DEVICE || managed)
+		*kind = OH__GPU_MEMORY_DEVICE;
+	return CUDA_SUCCESS;
 }
 
 static bool is_aligned(const void *pointer)
@@ -186,37 +190,91 @@ static enum oh_status note_capture(struct oh__gpu *gpu, CUstream stream)
 	return OH_OK;
 }
 
+/* After the last eager call, wherever it was. */
 static enum oh_status order_eagerly(struct oh__gpu *gpu, CUstream stream)
 {
 	const struct oh__cuda *cuda = gpu->device.cuda;
 	struct oh__gpu_order *order = &gpu->order;
 	enum oh_status status = OH_OK;
 
-	if (order->any && order->stream != stream) {
+	if (order->any && !order->recorded && order->stream != stream)
 		status = OH__CUDA(
 			cuda->cuEventRecord(order->event, order->stream));
-		if (!status)
-			status = OH__CUDA(cuda->cuStreamWaitEvent(
-				stream, order->event, CU_EVENT_WAIT_DEFAULT));
-	}
-	order->stream = stream;
-	order->any = true;
+	if (!status && order->any &&
+	    (order->recorded || order->stream != stream))
+		status = OH__CUDA(cuda->cuStreamWaitEvent(
+			stream, order->event, CU_EVENT_WAIT_DEFAULT));
 	return status;
 }
 
-static enum oh_status launch(struct oh__gpu *gpu,
-			     const struct oh__gpu_call *call)
+/* One handle, and a stream for each thread: the event is recorded at once. */
+static enum oh_status note_stream(struct oh__gpu *gpu, CUstream stream)
+{
+	struct oh__gpu_order *order = &gpu->order;
+
+	order->stream = stream;
+	order->any = true;
+	order->recorded = stream == CU_STREAM_PER_THREAD;
+	if (!order->recorded)
+		return OH_OK;
+	return OH__CUDA(gpu->device.cuda->cuEventRecord(order->event, stream));
+}
+
+static enum oh_status check_capture(const struct oh__gpu *gpu, CUstream stream,
+				    CUstreamCaptureStatus *capturing)
+{
+	enum oh_status status = OH__CUDA(
+		gpu->device.cuda->cuStreamIsCapturing(stream, capturing));
+
+	if (status || *capturing != CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+		return status;
+	return OH__FAIL(OH_ERR_INVALID,
+			"the capture of stream %p was invalidated before this "
+			"call: end it and begin again",
+			(void *)stream);
+}
+
+/* What would fail is refused before the call counts; the communicator is as
+ * before then. */
+static enum oh_status check_stream(const struct oh__gpu *gpu, CUstream stream,
+				   CUstreamCaptureStatus *capturing)
+{
+	const struct oh__cuda *cuda = gpu->device.cuda;
+	const struct oh__gpu_order *order = &gpu->order;
+	CUstreamCaptureStatus last = CU_STREAM_CAPTURE_STATUS_NONE;
+	enum oh_status status = check_capture(gpu, stream, capturing);
+	CUcontext context = gpu->device.context;
+
+	if (status || *capturing)
+		return status;
+	status = OH__CUDA(cuda->cuStreamGetCtx(stream, &context));
+	if (!status && context != gpu->device.context)
+		return OH__FAIL(OH_ERR_INVALID,
+				"stream %p belongs to another CUDA context "
+				"than the primary one of the communicator's "
+				"device",
+				(void *)stream);
+	if (status || !order->any || order->recorded || order->stream == stream)
+		return status;
+	status = OH__CUDA(cuda->cuStreamIsCapturing(order->stream, &last));
+	if (!status && last)
+		return OH__FAIL(OH_ERR_INVALID,
+				"stream %p of the call before this one is "
+				"being captured, and this call in stream %p "
+				"must come after that one: end the capture "
+				"first",
+				(void *)order->stream, (void *)stream);
+	return status;
+}
+
+static enum oh_status launch_rounds(struct oh__gpu *gpu,
+				    const struct oh__gpu_call *call)
 {
 	const struct oh__gpu_class *class =
 		oh__gpu_layout_find(&gpu->layout, call->bytes);
 	struct oh__gpu_call round = *call;
-	CUstreamCaptureStatus capturing;
-	enum oh_status status = OH__CUDA(gpu->device.cuda->cuStreamIsCapturing(
-		call->stream, &capturing));
+	enum oh_status status = OH_OK;
 
-	if (!status)
-		status = capturing ? order_in_capture(gpu, call->stream)
-				   : order_eagerly(gpu, call->stream);
 	for (uint64_t at = 0; at < call->bytes && !status; at += round.bytes) {
 		round.bytes = call->bytes - at < class->last_bytes
 				      ? call->bytes - at
@@ -224,12 +282,29 @@ static enum oh_status launch(struct oh__gpu *gpu,
 		round.send = (const char *)call->send + at;
 		round.recv = (char *)call->recv + at;
 		status = launch_round(gpu, class, &round);
-		/* the others wait for a round that will not come */
-		if (status && at)
-			oh__mailbox_fail(gpu->mailbox, status, gpu->rank);
 	}
-	if (!status && capturing)
-		status = note_capture(gpu, call->stream);
+	return status;
+}
+
+static enum oh_status launch(struct oh__gpu *gpu,
+			     const struct oh__gpu_call *call)
+{
+	CUstreamCaptureStatus capturing;
+	enum oh_status status = check_stream(gpu, call->stream, &capturing);
+
+	if (status)
+		return status;
+	oh__gpu_note_call(gpu, call);
+	status = capturing ? order_in_capture(gpu, call->stream)
+			   : order_eagerly(gpu, call->stream);
+	if (!status)
+		status = launch_rounds(gpu, call);
+	if (!status)
+		status = capturing ? note_capture(gpu, call->stream)
+				   : note_stream(gpu, call->stream);
+	/* the others wait for what will not come */
+	if (status)
+		oh__mailbox_fail(gpu->mailbox, status, gpu->rank);
 	return status;
 }
 
@@ -240,7 +315,6 @@ enum oh_status oh__gpu_all_reduce(struct oh__gpu *gpu,
 	CUcontext current = NULL;
 	enum oh_status status;
 
-	oh__gpu_note_call(gpu, call);
 	device->cuda->cuCtxGetCurrent(&current);
 	if (current == device->context)
 		return launch(gpu, call);

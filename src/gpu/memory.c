@@ -14,6 +14,10 @@
 /* linux/mempolicy.h; the page goes elsewhere only if the node is full */
 #define POLICY_PREFERRED 1
 
+/* What is smaller, or ends in between, shares a page with other memory of the
+ * process; a handle of CUDA IPC opens whole pages. */
+#define IPC_PAGE ((size_t)2 << 20)
+
 static CUmemAllocationProp properties_of(const struct oh__gpu_device *device,
 					 bool exports)
 {
@@ -84,6 +88,15 @@ static enum oh_status make_vram(struct oh__gpu_memory *m,
 	return status;
 }
 
+/* Memory that CUDA IPC can open. */
+static enum oh_status make_plain(struct oh__gpu_memory *m,
+				 const struct oh__gpu_device *device)
+{
+	m->bytes = (m->bytes + IPC_PAGE - 1) / IPC_PAGE * IPC_PAGE;
+	return OH__CUDA(
+		device->cuda->cuMemAlloc_v2(&m->vram[m->rank], m->bytes));
+}
+
 enum oh_status oh__gpu_memory_create(struct oh__gpu_memory *m,
 				     const struct oh__gpu_device *device,
 				     const struct oh__gpu_facts *facts,
@@ -95,12 +108,41 @@ enum oh_status oh__gpu_memory_create(struct oh__gpu_memory *m,
 	m->bytes = bytes;
 	m->pinned_bytes = pinned_bytes;
 	fds[0] = fds[1] = -1;
-	status = make_vram(m, device, facts->exports, &fds[0]);
+	if (facts->share == OH__GPU_SHARE_IPC)
+		status = make_plain(m, device);
+	else
+		status = make_vram(m, device,
+				   facts->share == OH__GPU_SHARE_DESCRIPTOR,
+				   &fds[0]);
 	if (!status)
 		status = oh__memfd_create("onehop-pinned", pinned_bytes,
 					  &m->pinned_fd);
 	fds[1] = m->pinned_fd;
 	return status;
+}
+
+struct oh__gpu_offer oh__gpu_memory_offer(const struct oh__gpu_memory *m,
+					  const struct oh__gpu_device *device)
+{
+	struct oh__gpu_offer offer;
+
+	memset(&offer, 0, sizeof(offer));
+	offer.code = (int32_t)device->cuda->cuIpcGetMemHandle(&offer.handle,
+							      m->vram[m->rank]);
+	return offer;
+}
+
+CUresult oh__gpu_memory_open(struct oh__gpu_memory *m,
+			     const struct oh__gpu_device *device, int peer,
+			     const CUipcMemHandle *handle)
+{
+	CUdeviceptr address;
+	CUresult code = device->cuda->cuIpcOpenMemHandle_v2(
+		&address, *handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+
+	if (!code)
+		m->vram[peer] = address;
+	return code;
 }
 
 CUresult oh__gpu_memory_import(struct oh__gpu_memory *m,
@@ -186,18 +228,30 @@ enum oh_status oh__gpu_memory_pin(struct oh__gpu_memory *m,
 							   address, 0));
 }
 
+/* Gives a mailbox in GPU memory back, as it was come by. */
+static void drop(const struct oh__gpu_memory *m, const struct oh__cuda *cuda,
+		 int i)
+{
+	if (m->handle[i]) {
+		if (m->vram[i]) {
+			cuda->cuMemUnmap(m->vram[i], m->bytes);
+			cuda->cuMemAddressFree(m->vram[i], m->bytes);
+		}
+		cuda->cuMemRelease(m->handle[i]);
+	} else if (m->vram[i] && i == m->rank) {
+		cuda->cuMemFree_v2(m->vram[i]);
+	} else if (m->vram[i]) {
+		cuda->cuIpcCloseMemHandle(m->vram[i]);
+	}
+}
+
 void oh__gpu_memory_destroy(struct oh__gpu_memory *m,
 			    const struct oh__gpu_device *device)
 {
 	const struct oh__cuda *cuda = device->cuda;
 
 	for (int i = 0; i < OH_MAX_RANKS; i++) {
-		if (m->vram[i]) {
-			cuda->cuMemUnmap(m->vram[i], m->bytes);
-			cuda->cuMemAddressFree(m->vram[i], m->bytes);
-		}
-		if (m->handle[i])
-			cuda->cuMemRelease(m->handle[i]);
+		drop(m, cuda, i);
 		if (m->host[i]) {
 			cuda->cuMemHostUnregister(m->host[i]);
 			oh__memfd_unmap(m->host[i], m->pinned_bytes);

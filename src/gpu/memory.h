@@ -4,10 +4,13 @@
  * and in host memory, for the pairs that have no other way. Both are the
  * library's own; nothing of the caller's is handed out.
  *
- * GPU memory travels as a descriptor (the driver's VMM); who has mapped it
- * keeps it alive, so the end of its owner faults nobody. Host memory is a
- * sealed memfd that each side registers with its own driver; its pages lie near
- * the reader.
+ * GPU memory travels as a descriptor (the driver's VMM) or as a handle of CUDA
+ * IPC. Either way who has mapped it keeps it alive: the end of its owner faults
+ * nobody, and owners are destroyed before or after those who have opened it
+ * (of CUDA IPC the driver promises only the latter; test_gpu_fail tries both).
+ * Inside a process CUDA IPC would leave a bare address, which nothing keeps
+ * alive: its ranks meet in host memory then. Host memory is a sealed memfd that
+ * each side registers with its own driver; its pages lie near the reader.
  */
 #ifndef OH_GPU_MEMORY_H
 #define OH_GPU_MEMORY_H
@@ -18,6 +21,7 @@ struct oh__gpu_memory {
 	int rank;
 	size_t bytes; /* of each rank's GPU mailbox, whole pages */
 	size_t pinned_bytes;
+	/* 0: of CUDA IPC */
 	CUmemGenericAllocationHandle handle[OH_MAX_RANKS];
 	CUdeviceptr vram[OH_MAX_RANKS]; /* 0: not mapped here */
 	void *host[OH_MAX_RANKS]; /* as the processor sees it; NULL */
@@ -27,8 +31,9 @@ struct oh__gpu_memory {
 
 /*
  * This rank's mailbox in GPU memory, and its memfd. fds gets what the others
- * need: the GPU memory (-1 if the driver hands out none: facts->exports), then
- * the memfd, which stays this room's. The context is current, here and below.
+ * need: the GPU memory (-1 if it is not shared by descriptor: facts->share),
+ * then the memfd, which stays this room's. The context is current, here and
+ * below.
  */
 enum oh_status oh__gpu_memory_create(struct oh__gpu_memory *memory,
 				     const struct oh__gpu_device *device,
@@ -36,11 +41,24 @@ enum oh_status oh__gpu_memory_create(struct oh__gpu_memory *memory,
 				     size_t bytes, size_t pinned_bytes,
 				     int fds[2]);
 
-/* Maps a peer's GPU memory for this device. A refusal is an answer, and is
- * given back as the driver's code. The descriptor stays the caller's. */
+/* What ranks that share by CUDA IPC tell the others. */
+struct oh__gpu_offer {
+	CUipcMemHandle handle; /* if the code is 0 */
+	int32_t code; /* the driver's, if it gives no handle */
+};
+
+struct oh__gpu_offer oh__gpu_memory_offer(const struct oh__gpu_memory *memory,
+					  const struct oh__gpu_device *device);
+
+/* Maps a peer's GPU memory for this device, by its descriptor, which stays the
+ * caller's, or its handle. A refusal is an answer, and is given back as the
+ * driver's code. */
 CUresult oh__gpu_memory_import(struct oh__gpu_memory *memory,
 			       const struct oh__gpu_device *device, int peer,
 			       int fd);
+CUresult oh__gpu_memory_open(struct oh__gpu_memory *memory,
+			     const struct oh__gpu_device *device, int peer,
+			     const CUipcMemHandle *handle);
 
 /* Maps and registers a rank's host memory; of this rank's own the pages are
  * placed and emptied. */

@@ -8,14 +8,88 @@
 
 #include "base/error.h"
 #include "kernels/arguments.h"
+#include "vendor/cuda.h"
+
+static bool is_mapped(uint32_t tried)
+{
+	return tried == OH__GPU_MAPPED || tried == OH__GPU_OPENED;
+}
 
 bool oh__gpu_passes(const struct oh__gpu_row *rows, int from, int to)
 {
 	uint32_t tried = rows[from].way[to].tried;
 
 	return tried == OH__GPU_SELF ||
-	       (tried == OH__GPU_MAPPED && !rows[to].way[from].wrong_stored &&
+	       (is_mapped(tried) && !rows[to].way[from].wrong_stored &&
 		rows[to].way[from].tried != OH__GPU_FORBIDDEN);
+}
+
+/* What a refused cuIpcOpenMemHandle asks for. */
+static const char *remedy_of(int32_t code)
+{
+	switch (code) {
+	case CUDA_ERROR_ALREADY_MAPPED:
+		return "an older communicator of both is still there, destroy "
+		       "it first";
+	case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
+	case CUDA_ERROR_TOO_MANY_PEERS:
+		return "see peer access in `nvidia-smi topo -p2p w`";
+	default:
+		return "it takes processes of one PID namespace";
+	}
+}
+
+/* Of a pair that nothing could be mapped for. */
+static void say_refusal(const struct oh__gpu_way *way, int from, int to,
+			char *text, size_t room)
+{
+	switch (way->tried) {
+	case OH__GPU_FORBIDDEN:
+		snprintf(text, room,
+			 "ONEHOP_FORBID_PEER forbids it; unset it to try");
+		return;
+	case OH__GPU_NOT_SHARED:
+		snprintf(text, room,
+			 "ONEHOP_DEVICE_SHARE is none; unset it to try");
+		return;
+	case OH__GPU_NOT_EXPORTED:
+		snprintf(text, room,
+			 "the driver of rank %d hands out no memory of its GPU "
+			 "as a descriptor; unset ONEHOP_DEVICE_SHARE to try "
+			 "CUDA IPC",
+			 to);
+		return;
+	case OH__GPU_NO_HANDLE:
+		snprintf(text, room,
+			 "the driver of rank %d hands out no memory of its GPU "
+			 "by CUDA IPC: cuIpcGetMemHandle was refused (CUDA "
+			 "error %d); ONEHOP_DEVICE_SHARE=descriptor may do",
+			 to, way->code);
+		return;
+	case OH__GPU_SAME_PROCESS:
+		snprintf(text, room,
+			 "ranks %d and %d are of one process, which CUDA IPC "
+			 "does not serve: make them two, or set "
+			 "ONEHOP_DEVICE_SHARE=descriptor if the driver has "
+			 "those",
+			 from, to);
+		return;
+	case OH__GPU_NOT_MAPPED:
+		snprintf(text, room,
+			 "rank %d's driver refused to map rank %d's memory "
+			 "(CUDA error %d): see peer access in `nvidia-smi topo "
+			 "-p2p w`",
+			 from, to, way->code);
+		return;
+	case OH__GPU_NOT_OPENED:
+		snprintf(text, room,
+			 "rank %d's driver refused cuIpcOpenMemHandle of rank "
+			 "%d's memory (CUDA error %d): %s",
+			 from, to, way->code, remedy_of(way->code));
+		return;
+	default:
+		snprintf(text, room, "not tried");
+	}
 }
 
 void oh__gpu_say_way(const struct oh__gpu_row *rows, int from, int to,
@@ -26,34 +100,11 @@ void oh__gpu_say_way(const struct oh__gpu_row *rows, int from, int to,
 
 	if (rows[to].way[from].tried == OH__GPU_FORBIDDEN)
 		way = &rows[to].way[from];
-	switch (way->tried) {
-	case OH__GPU_SELF:
+	if (way->tried == OH__GPU_SELF)
 		snprintf(text, room, "the rank's own memory");
-		return;
-	case OH__GPU_FORBIDDEN:
-		snprintf(text, room,
-			 "ONEHOP_FORBID_PEER forbids it; unset it to try");
-		return;
-	case OH__GPU_NOT_EXPORTED:
-		snprintf(text, room,
-			 "the driver of rank %d hands out no memory of its GPU "
-			 "as a descriptor",
-			 to);
-		return;
-	case OH__GPU_NOT_MAPPED:
-		snprintf(text, room,
-			 "rank %d's driver refused to map rank %d's memory "
-			 "(CUDA error %d): see peer access in `nvidia-smi topo "
-			 "-p2p rw`",
-			 from, to, way->code);
-		return;
-	case OH__GPU_MAPPED:
-		break;
-	default:
-		snprintf(text, room, "not tried");
-		return;
-	}
-	if (wrong)
+	else if (!is_mapped(way->tried))
+		say_refusal(way, from, to, text, room);
+	else if (wrong)
 		snprintf(text, room,
 			 "of %d words that rank %d stored, rank %d read %u "
 			 "wrong, though the driver mapped the memory: an IOMMU "
@@ -61,8 +112,10 @@ void oh__gpu_say_way(const struct oh__gpu_row *rows, int from, int to,
 			 OH__CHECK_WORDS, from, to, wrong);
 	else
 		snprintf(text, room,
-			 "stores were tried when the communicator was made, "
-			 "and arrived");
+			 "stores %swere tried when the communicator was made, "
+			 "and arrived",
+			 way->tried == OH__GPU_OPENED ? "through CUDA IPC "
+						      : "");
 }
 
 /* A rank at text, which it moves on; -1 if there is none. */

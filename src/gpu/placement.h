@@ -19,15 +19,20 @@ enum oh__gpu_try {
 	OH__GPU_UNTRIED,
 	OH__GPU_SELF, /* the rank's own memory */
 	OH__GPU_FORBIDDEN, /* by ONEHOP_FORBID_PEER */
-	OH__GPU_NOT_EXPORTED, /* the owner cannot hand its memory out */
-	OH__GPU_NOT_MAPPED, /* the driver refused, see code */
-	OH__GPU_MAPPED,
+	OH__GPU_NOT_SHARED, /* by ONEHOP_DEVICE_SHARE */
+	OH__GPU_NOT_EXPORTED, /* the owner's driver has no descriptors */
+	OH__GPU_NO_HANDLE, /* it gave no handle of CUDA IPC, see code */
+	OH__GPU_SAME_PROCESS, /* CUDA IPC is for others */
+	OH__GPU_NOT_MAPPED, /* the driver refused a descriptor, see code */
+	OH__GPU_NOT_OPENED, /* it refused a handle of CUDA IPC, see code */
+	OH__GPU_MAPPED, /* a descriptor */
+	OH__GPU_OPENED, /* by CUDA IPC */
 };
 
 /* What one rank found out about another. */
 struct oh__gpu_way {
 	uint32_t tried; /* enum oh__gpu_try: this rank at the other's memory */
-	int32_t code; /* the driver's, of a mapping that it refused */
+	int32_t code; /* the driver's, of what it refused */
 	/* words of OH__CHECK_WORDS that came out wrong: of the other's stores
 	 * into this rank's memory, and of this rank's loads from the other's */
 	uint32_t wrong_stored, wrong_loaded;

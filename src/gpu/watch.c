@@ -20,6 +20,8 @@
 /* A warp that stores its epoch may undo what a release did, and a rank that
  * fails later leaves new gaps: so often, then all is quiet. */
 #define RELEASES 50
+/* Between looks after that: for ranks that are lost later still. */
+#define SLOW_MS 200
 
 static uint64_t failure_of(const struct oh__gpu *gpu)
 {
@@ -30,7 +32,8 @@ static uint64_t failure_of(const struct oh__gpu *gpu)
 static void fail(struct oh__gpu *gpu, enum oh_status status, int culprit,
 		 const char *why)
 {
-	if (!atomic_load_explicit(&gpu->told, memory_order_relaxed)) {
+	if (!failure_of(gpu) &&
+	    !atomic_load_explicit(&gpu->told, memory_order_relaxed)) {
 		snprintf(gpu->why_failed, sizeof(gpu->why_failed), "%s", why);
 		atomic_store_explicit(&gpu->told, true, memory_order_release);
 	}
@@ -56,7 +59,7 @@ static void look_at_states(struct oh__gpu *gpu)
 		if (culprit < 0 || culprit >= gpu->ranks)
 			culprit = i;
 		/* a state that means nothing is a failure of that rank's */
-		if (!strcmp(oh_status_name((enum oh_status)status), "unknown"))
+		if (!oh__is_failure(status))
 			status = OH_ERR_PROTOCOL;
 		fail(gpu, (enum oh_status)status, culprit,
 		     "a rank reports a failure");
@@ -120,7 +123,8 @@ static uint32_t gone(const struct oh__gpu *gpu)
 	uint32_t ranks = oh__life_lost(m->life, gpu->ranks);
 	int culprit = oh__state_culprit(failure);
 
-	if (oh__state_status(failure) == OH_ERR_ABORTED)
+	if (oh__state_status(failure) == OH_ERR_ABORTED ||
+	    atomic_load_explicit(&m->abort, memory_order_acquire))
 		return UINT32_MAX;
 	if (culprit >= 0 && culprit < gpu->ranks)
 		ranks |= 1u << culprit;
@@ -196,20 +200,31 @@ static void release_rank(const struct oh__gpu *gpu, int rank)
 	}
 }
 
-static void end_waits(const struct oh__gpu *gpu)
+/* What has been done about a failure. */
+struct releases {
+	uint32_t ranks; /* that are gone */
+	int count; /* since there was another one */
+};
+
+static void end_waits(const struct oh__gpu *gpu, struct releases *done)
 {
 	uint32_t ranks = gone(gpu);
 
-	if (gpu->device.cuda->cuStreamQuery(gpu->device.stream) ==
-	    CUDA_ERROR_NOT_READY)
-		return; /* the last ones are still at work */
+	if (ranks & ~done->ranks)
+		done->count = 0;
+	done->ranks |= ranks;
+	if (done->count == RELEASES ||
+	    gpu->device.cuda->cuStreamQuery(gpu->device.stream) ==
+		    CUDA_ERROR_NOT_READY)
+		return; /* all is quiet, or the last ones are still at work */
+	done->count++;
 	release(gpu, 0, 0, false);
 	for (int i = 0; i < gpu->ranks; i++)
 		if (ranks >> i & 1)
 			release_rank(gpu, i);
 }
 
-static void look(struct oh__gpu *gpu, int *releases)
+static void look(struct oh__gpu *gpu, struct releases *done)
 {
 	if (!failure_of(gpu))
 		look_at_lives(gpu);
@@ -219,10 +234,8 @@ static void look(struct oh__gpu *gpu, int *releases)
 		look_at_states(gpu);
 	if (!failure_of(gpu))
 		look_at_kernels(gpu);
-	if (failure_of(gpu) && *releases < RELEASES) {
-		end_waits(gpu);
-		++*releases;
-	}
+	if (failure_of(gpu))
+		end_waits(gpu, done);
 }
 
 /* The descriptors to wait for; a dead rank's would wake it again and again. */
@@ -244,17 +257,17 @@ static void *watch(void *context)
 	struct pollfd polls[1 + OH_MAX_RANKS];
 	struct oh__gpu *gpu = context;
 	CUstreamCaptureMode mode;
-	int releases = 0;
+	struct releases done = {0, 0};
 
 	if (oh__gpu_enter(&gpu->device, &mode))
 		return NULL;
 	for (;;) {
-		int ms = releases == RELEASES ? -1 : OH__GPU_WATCH_MS;
+		int ms = done.count == RELEASES ? SLOW_MS : OH__GPU_WATCH_MS;
 
 		poll(polls, (nfds_t)fill_polls(gpu, polls), ms);
 		if (polls[0].revents & POLLIN)
 			break;
-		look(gpu, &releases);
+		look(gpu, &done);
 	}
 	oh__gpu_leave(&gpu->device, &mode);
 	return NULL;

@@ -80,10 +80,11 @@ struct oh__half {
 	struct oh__call_record record;
 };
 
-/* A call on GPU memory; chain is a hash of it and of all before. */
+/* A call on GPU memory; chain is a hash of it and of all before. Read while it
+ * may be written again. */
 struct oh__device_call {
-	uint64_t bytes;
-	uint32_t what, chain;
+	_Atomic uint64_t bytes;
+	_Atomic uint32_t what, chain;
 };
 
 #define OH__DEVICE_CALLS 128

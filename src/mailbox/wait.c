@@ -136,14 +136,6 @@ static enum oh_status find_mismatch(struct oh__mailbox *m)
 	return OH_OK;
 }
 
-/* What a rank's state may say; anything else is nobody's of this library. */
-static bool is_failure(unsigned status)
-{
-	return status != OH_OK && status != OH_ERR_INVALID &&
-	       status != OH_ERR_BUSY &&
-	       strcmp(oh_status_name((enum oh_status)status), "unknown");
-}
-
 /* Follows a rank that has failed; a rank that left is lost if it is missed. */
 static enum oh_status check_states(struct oh__mailbox *m,
 				   const struct oh__wait *wait, uint32_t ranks)
@@ -172,7 +164,7 @@ static enum oh_status check_states(struct oh__mailbox *m,
 				"and rank %d waits for it in round %llu",
 				rank, m->rank, round_now(m));
 		}
-		if (!is_failure(status)) {
+		if (!oh__is_failure(status)) {
 			oh__mailbox_fail(m, OH_ERR_PROTOCOL, rank);
 			return OH__FAIL(OH_ERR_PROTOCOL,
 					"rank %d wrote the state %llx, which "
@@ -390,6 +382,13 @@ static void set_state(struct oh__mailbox *m, uint64_t state)
 {
 	/* pairs with check_states */
 	atomic_store_explicit(&m->own->state.word, state, memory_order_release);
+}
+
+bool oh__is_failure(unsigned status)
+{
+	return status != OH_OK && status != OH_ERR_INVALID &&
+	       status != OH_ERR_BUSY &&
+	       strcmp(oh_status_name((enum oh_status)status), "unknown");
 }
 
 void oh__mailbox_fail(struct oh__mailbox *m, enum oh_status status, int culprit)

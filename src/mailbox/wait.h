@@ -140,6 +140,9 @@ static inline void oh__publish_reduced(struct oh__mailbox *m)
  * whether it published that flag; if not, it is scrubbed. */
 void oh__call_end(struct oh__mailbox *m, bool used_reduced);
 
+/* May a rank's state say that? Anything else is nobody's of this library. */
+bool oh__is_failure(unsigned status);
+
 /* Makes a failure this rank's state, which the others will follow. Keeps the
  * first. */
 void oh__mailbox_fail(struct oh__mailbox *m, enum oh_status status,
