@@ -10,6 +10,11 @@ static bool complain(const char *text)
 	return false;
 }
 
+/* Types and operations that have kernels; a list may hold others, too, whose
+ * rows say that they are refused. */
+#define DEVICE_DTYPES (1u << OH_F32 | 1u << OH_F16 | 1u << OH_BF16)
+#define DEVICE_OPS (1u << OH_SUM | 1u << OH_AVG)
+
 /* What GPU memory has not. */
 static bool device_agrees(const struct bench_options *options)
 {
@@ -20,6 +25,12 @@ static bool device_agrees(const struct bench_options *options)
 		return complain("--in-place: not with --memory device, where "
 				"a replay makes many calls: each would sum the "
 				"result of another");
+	if (options->dtypes && !(options->dtypes & DEVICE_DTYPES))
+		return complain("--dtype: on GPU memory there are f32, f16 and "
+				"bf16 only so far");
+	if (options->ops && !(options->ops & DEVICE_OPS))
+		return complain("--op: on GPU memory there are sum and avg "
+				"only so far");
 	if (options->comm_alloc)
 		return complain("--alloc comm: oh_comm_alloc gives host "
 				"memory; not with --memory device");

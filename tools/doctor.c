@@ -40,7 +40,6 @@ static void print_help(void)
 	       "machine.\n"
 	       "\n"
 	       "  --here                     this machine, beside the files\n"
-	       "  --here                     this machine, beside the files\n"
 	       "  --tp N                     tensor-parallel size (the log's, "
 	       "or all GPUs)\n"
 	       "  --engine NAME[@VERSION]    whose rules: vllm@0.16 (the "

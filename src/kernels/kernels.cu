@@ -15,8 +15,13 @@
 
 /* BLOCKS of them find room on a multiprocessor together: see room_of in
  * src/gpu/engine.c for why it is three. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define FIT(BLOCKS) ((BLOCKS) > 2 ? 2 : (BLOCKS)) /* 1024 threads */
+#else
+#define FIT(BLOCKS) (BLOCKS)
+#endif
 #define KERNEL(NAME, THREADS, BLOCKS, ...)                                     \
-	extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)          \
+	extern "C" __global__ void __launch_bounds__(THREADS, FIT(BLOCKS))     \
 		oh__##NAME(const __grid_constant__ struct oh__kernel_arguments c) \
 	{                                                                      \
 		__VA_ARGS__(c);                                                \
