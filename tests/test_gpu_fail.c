@@ -312,7 +312,8 @@ int main(int argc, char **argv)
 	times = getenv("ONEHOP_TEST_QUICK") ? 1 : 2;
 	/* the failures are what is wanted */
 	setenv("ONEHOP_LOG", "off", 1);
-	for (int i = 0; i < 3; i++) {
+	/* in a hurry without host memory alone */
+	for (int i = 0; i < 3; i += 3 - times) {
 		setenv("ONEHOP_FORBID_PEER", forbidden[i], 1);
 		for (int n = 0; n < 4 * times; n++)
 			run("killed", 2 + n % 3, sizes[n % 4], forbidden[i]);
