@@ -14,8 +14,9 @@
  * What costs time, each measured on two H200 at 8 KB: the arguments are fetched
  * before the wait (0.10 us), the input is loaded before the epoch is used (0.10),
  * the epoch is stored as soon as it is read and not at the end (0.09), the next
- * kernel's blocks take their places while this one works (0.10). Slots are indexed by constants only: an index known at run
- * time would put the arguments into local memory.
+ * kernel's blocks take their places while this one works (0.10). Slots are indexed
+ * by constants only: an index known at run time would put the arguments into local
+ * memory.
  */
 #ifndef OH_KERNELS_ALL_REDUCE_CUH
 #define OH_KERNELS_ALL_REDUCE_CUH
