@@ -4,13 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "gpu/memory.h"
 #include "kernels/image.h"
-
-/* linux/mempolicy.h; the page goes elsewhere only if the node is full */
-#define POLICY_PREFERRED 1
 
 _Static_assert(PROBE_GPUS *OH__PROBE_ANSWER_BYTES <= GPU_FLAGS_AT &&
 		       GPU_FLAGS_AT + PROBE_GPUS * GPU_FLAG_BYTES <=
@@ -51,24 +48,6 @@ static int attribute(const struct gpu *gpu, CUdevice_attribute which,
 	return value;
 }
 
-/* Of a PCI device; -1 if the system does not say. */
-static int node_of(const char *address)
-{
-	char path[80], text[16] = "";
-	int node = -1;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node",
-		 address);
-	file = fopen(path, "re");
-	if (!file)
-		return -1;
-	if (!fgets(text, sizeof(text), file) || sscanf(text, "%d", &node) != 1)
-		node = -1;
-	fclose(file);
-	return node;
-}
-
 bool gpu_identify(struct gpu *gpu, struct probe_gpu *facts)
 {
 	struct probe_problem *problem = &facts->problem;
@@ -94,7 +73,7 @@ bool gpu_identify(struct gpu *gpu, struct probe_gpu *facts)
 	facts->multiprocessors = attribute(
 		gpu, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, problem);
 	if (*facts->address)
-		facts->node = node_of(facts->address);
+		facts->node = oh__gpu_node_of(facts->address);
 	return !problem->trouble;
 }
 
@@ -171,18 +150,6 @@ static bool make_memory(struct gpu *gpu, uint64_t bytes,
 	return gpu_note(problem, gpu->cuda, code, call);
 }
 
-/* New pages on the GPU's node; else they lie where this thread runs. */
-static void place_near(const struct gpu *gpu, int node)
-{
-	unsigned long nodes[16] = {0};
-
-	if (node < 0 || node >= (int)sizeof(nodes) * 8)
-		return;
-	nodes[node / 64] = 1ul << node % 64;
-	syscall(SYS_mbind, gpu->host, gpu->host_bytes, POLICY_PREFERRED, nodes,
-		sizeof(nodes) * 8, 0);
-}
-
 static bool make_host(struct gpu *gpu, uint64_t bytes, int node,
 		      struct probe_problem *problem)
 {
@@ -196,7 +163,7 @@ static bool make_host(struct gpu *gpu, uint64_t bytes, int node,
 		return gpu_note(problem, gpu->cuda, CUDA_ERROR_OUT_OF_MEMORY,
 				"mmap");
 	gpu->host = address;
-	place_near(gpu, node);
+	oh__gpu_place_near(gpu->host, gpu->host_bytes, node);
 	memset(address, 0, gpu->host_bytes);
 	gpu->registered = GPU_CALL(
 		problem, gpu, cuMemHostRegister_v2, address, gpu->host_bytes,

@@ -164,8 +164,7 @@ CUresult oh__gpu_memory_import(struct oh__gpu_memory *m,
 	return code;
 }
 
-/* The NUMA node of the PCI device, -1 if the system does not say. */
-static int node_of(const char *address)
+int oh__gpu_node_of(const char *address)
 {
 	char path[80], text[16] = "";
 	int node = -1;
@@ -185,11 +184,8 @@ static int node_of(const char *address)
 	return node;
 }
 
-/* New pages of the range on the GPU's node. Without it they lie where the
- * thread runs that touches them first. */
-static void place_near(void *address, size_t bytes, const char *gpu)
+void oh__gpu_place_near(void *address, size_t bytes, int node)
 {
-	int node = node_of(gpu);
 	unsigned long nodes[16] = {0};
 
 	if (node < 0 || node >= (int)sizeof(nodes) * 8)
@@ -213,7 +209,8 @@ enum oh_status oh__gpu_memory_pin(struct oh__gpu_memory *m,
 	if (status)
 		return status;
 	if (peer == m->rank) {
-		place_near(address, m->pinned_bytes, facts->address);
+		oh__gpu_place_near(address, m->pinned_bytes,
+				   oh__gpu_node_of(facts->address));
 		memset(address, 0xff, m->pinned_bytes);
 	}
 	status = OH__CUDA(cuda->cuMemHostRegister_v2(

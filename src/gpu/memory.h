@@ -70,4 +70,12 @@ enum oh_status oh__gpu_memory_pin(struct oh__gpu_memory *memory,
 void oh__gpu_memory_destroy(struct oh__gpu_memory *memory,
 			    const struct oh__gpu_device *device);
 
+/* The NUMA node of the PCI device, as the driver writes its address; -1 if the
+ * system does not say. */
+int oh__gpu_node_of(const char *address);
+
+/* New pages of the range on the node; without it, and with -1, they lie where
+ * the thread runs that touches them first. */
+void oh__gpu_place_near(void *address, size_t bytes, int node);
+
 #endif

@@ -23,8 +23,6 @@ static const struct oh__symbol symbols[] = {
 };
 
 #define SYMBOLS (sizeof(symbols) / sizeof(*symbols))
-#define WORD_LETTERS                                                           \
-	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 static const struct oh__library library = {
 	.file = "libcuda.so.1",
@@ -38,27 +36,6 @@ static struct oh__cuda table;
  * by oh__cuda_fail with acquire */
 static const struct oh__cuda *loaded;
 
-/*
- * The function's name in "cuda->cuInit(0)", from the list: a record keeps a
- * pointer, and its reader wants no arguments. The text itself if no word of it
- * is a function of the table.
- */
-static const char *function_of(const char *text)
-{
-	const char *word = text;
-	size_t length;
-
-	while ((word = strstr(word, "cu")) != NULL) {
-		length = strspn(word, WORD_LETTERS);
-		for (size_t i = 0; i < SYMBOLS; i++)
-			if (strlen(symbols[i].name) == length &&
-			    !strncmp(symbols[i].name, word, length))
-				return symbols[i].name;
-		word += length;
-	}
-	return text;
-}
-
 static enum oh_status fail(const struct oh__cuda *cuda, CUresult code,
 			   const char *text, const char *file, int line)
 {
@@ -69,10 +46,11 @@ static enum oh_status fail(const struct oh__cuda *cuda, CUresult code,
 		name = NULL;
 	if (cuda && cuda->cuGetErrorString(code, &meaning))
 		meaning = NULL;
-	return oh__error_set_vendor(
-		code == CUDA_ERROR_OUT_OF_MEMORY ? OH_ERR_NO_MEMORY
-						 : OH_ERR_SYSTEM,
-		function_of(text), (int)code, name, meaning, file, line);
+	return oh__error_set_vendor(code == CUDA_ERROR_OUT_OF_MEMORY
+					    ? OH_ERR_NO_MEMORY
+					    : OH_ERR_SYSTEM,
+				    oh__library_function_of(&library, text),
+				    (int)code, name, meaning, file, line);
 }
 
 /* A driver without a GPU is as good as none: containers and build machines

@@ -16,6 +16,9 @@
 #include "base/error.h"
 #include "base/log.h"
 
+#define WORD_LETTERS                                                           \
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
 enum oh_status oh__vendor_absent(const char *format, ...)
 {
 	struct oh_error record = {
@@ -131,6 +134,24 @@ enum oh_status oh__library_load(const struct oh__library *library, void *table)
 	oh__log(OH_LOG_DEBUG, "library %s", path);
 	fill(library, handle, table);
 	return OH_OK;
+}
+
+const char *oh__library_function_of(const struct oh__library *library,
+				    const char *text)
+{
+	const char *word = text + strcspn(text, WORD_LETTERS);
+
+	while (*word) {
+		size_t length = strspn(word, WORD_LETTERS);
+
+		for (size_t i = 0; i < library->count; i++)
+			if (strlen(library->symbols[i].name) == length &&
+			    !strncmp(library->symbols[i].name, word, length))
+				return library->symbols[i].name;
+		word += length;
+		word += strcspn(word, WORD_LETTERS);
+	}
+	return text;
 }
 
 void *oh__library_find_loaded(const char *file, const char *symbol)

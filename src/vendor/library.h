@@ -34,6 +34,14 @@ struct oh__library {
  */
 enum oh_status oh__library_load(const struct oh__library *library, void *table);
 
+/*
+ * The function's name in "cuda->cuInit(0)", from the list: a record keeps a
+ * pointer, and its reader wants no arguments. The text itself if no word of it
+ * is a function of the list.
+ */
+const char *oh__library_function_of(const struct oh__library *library,
+				    const char *text);
+
 /* A symbol of a library that the process has loaded already; NULL if it has
  * not, or if there is none of that name. Loads nothing. */
 void *oh__library_find_loaded(const char *file, const char *symbol);

@@ -32,8 +32,12 @@ static const char *const code_names[] = {
 
 #define SYMBOLS (sizeof(symbols) / sizeof(*symbols))
 #define CODES (sizeof(code_names) / sizeof(*code_names))
-#define WORD_LETTERS                                                           \
-	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
+static const struct oh__library library = {
+	.file = "libnccl.so.2",
+	.symbols = symbols,
+	.count = SYMBOLS,
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct oh__nccl table;
@@ -43,43 +47,20 @@ static const struct oh__nccl *loaded;
 
 enum oh_status oh__nccl_load(const char *file, const struct oh__nccl **nccl)
 {
-	const struct oh__library library = {
-		.file = file ? file : "libnccl.so.2",
-		.symbols = symbols,
-		.count = SYMBOLS,
-	};
+	struct oh__library wanted = library;
 	enum oh_status status = OH_OK;
 
+	if (file)
+		wanted.file = file;
 	pthread_mutex_lock(&lock);
 	if (!loaded)
-		status = oh__library_load(&library, &table);
+		status = oh__library_load(&wanted, &table);
 	if (!status) {
 		__atomic_store_n(&loaded, &table, __ATOMIC_RELEASE);
 		*nccl = &table;
 	}
 	pthread_mutex_unlock(&lock);
 	return status;
-}
-
-/*
- * The function's name in "nccl->ncclCommAbort(comm)", from the list: a record
- * keeps a pointer, and its reader wants no arguments. The text itself if no
- * word of it is a function of the table.
- */
-static const char *function_of(const char *text)
-{
-	const char *word = text;
-	size_t length;
-
-	while ((word = strstr(word, "nccl")) != NULL) {
-		length = strspn(word, WORD_LETTERS);
-		for (size_t i = 0; i < SYMBOLS; i++)
-			if (strlen(symbols[i].name) == length &&
-			    !strncmp(symbols[i].name, word, length))
-				return symbols[i].name;
-		word += length;
-	}
-	return text;
 }
 
 /*
@@ -111,7 +92,8 @@ enum oh_status oh__nccl_fail(ncclResult_t code, const char *text,
 
 	if (nccl)
 		explain(nccl, code, meaning, sizeof(meaning));
-	return oh__error_set_vendor(OH_ERR_SYSTEM, function_of(text), (int)code,
-				    code < CODES ? code_names[code] : NULL,
-				    *meaning ? meaning : NULL, file, line);
+	return oh__error_set_vendor(
+		OH_ERR_SYSTEM, oh__library_function_of(&library, text),
+		(int)code, code < CODES ? code_names[code] : NULL,
+		*meaning ? meaning : NULL, file, line);
 }
