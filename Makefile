@@ -4,12 +4,23 @@
 PREFIX ?= /usr/local
 JOBS := $(shell nproc)
 
+# The file of the nvcc that is there now, with its size and time.
+NVCC = $(shell ls -lLn --time-style=+%s "$$(command -v nvcc || \
+	echo /usr/local/cuda/bin/nvcc)" 2>/dev/null)
+
+# Meson has looked for nvcc when build was made. Where it found none that works
+# it is asked again once there is another one.
 all: build/build.ninja
+	@if [ '$(NVCC)' ] && [ "$$(cat build/nvcc 2>&1)" != '$(NVCC)' ] && \
+		grep -qs 'not built' build/gpu_ranks.txt; then \
+		meson setup --reconfigure build && echo '$(NVCC)' >build/nvcc; fi
 	@ninja -C build -j $(JOBS)
+	@cat build/gpu_ranks.txt
 
 build/build.ninja:
 	@scripts/setup.sh --dry-run build
 	@meson setup build -Dtests=disabled $(if $(filter true,$(CI)),--werror)
+	@echo '$(NVCC)' >build/nvcc
 
 demo:
 	@scripts/setup.sh demo

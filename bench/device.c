@@ -69,8 +69,8 @@ enum oh_status bench_gpus_find(struct bench_gpus *gpus, char *reason,
 	memset(gpus, 0, sizeof(*gpus));
 	if (!oh__kernels_image_bytes) {
 		snprintf(reason, room,
-			 "this build has no kernels for GPUs: build it where "
-			 "nvcc is (meson setup -Dkernels=enabled)");
+			 "this build has no kernels for GPUs: install nvcc of "
+			 "CUDA 12 or later and build it again");
 		return OH_ERR_UNSUPPORTED;
 	}
 	status = read_gpus(gpus);

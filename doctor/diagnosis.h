@@ -27,6 +27,7 @@ enum input_kind {
 	INPUT_METRICS,
 	INPUT_CONFIG,
 	INPUT_MACHINE, /* this machine */
+	INPUT_UNKNOWN, /* nothing in it was recognised */
 };
 
 struct input {
@@ -82,7 +83,7 @@ struct diagnosis {
 
 /*
  * Reads files ("-" is standard input) into the diagnosis. OH_ERR_INVALID for
- * one that is damaged, of no known kind, or contradicts another;
+ * one that is damaged or contradicts another, or if none is of a known kind;
  * OH_ERR_UNSUPPORTED for a machine of another vendor; OH_ERR_SYSTEM for one
  * that cannot be read: oh_last_error says which and why.
  */

@@ -4,8 +4,9 @@
  * with a model's keys is a config; any other text goes, line by line and in
  * constant memory, to the readers of machines, logs and metrics at once, as a
  * pasted report may hold all three, and a config between them: lines from "{"
- * to "}" at the same depth. A file in which nobody finds anything is an error
- * that says what would do.
+ * to "}" at the same depth. A file in which nobody finds anything is passed
+ * over and kept as such; if all are such, that is an error that says what would
+ * do.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +32,7 @@
 static const char *const kinds[] = {
 	[INPUT_TOPO] = "topo",	     [INPUT_LOG] = "log",
 	[INPUT_METRICS] = "metrics", [INPUT_CONFIG] = "config",
-	[INPUT_MACHINE] = "machine",
+	[INPUT_MACHINE] = "machine", [INPUT_UNKNOWN] = "unknown",
 };
 
 const char *input_kind_name(enum input_kind kind)
@@ -61,6 +62,7 @@ struct reading {
 	struct oh__machine machine; /* what they found */
 	struct log_facts facts;
 	struct metrics counted;
+	bool unknown; /* nobody found anything */
 	struct pasted pasted; /* its text is not cleared */
 	struct lines lines;
 	size_t used; /* of piece */
@@ -315,20 +317,6 @@ static enum oh_status finish(struct reading *reading, bool *machine)
 	return status;
 }
 
-static enum oh_status fail_unknown(const struct reading *reading)
-{
-	if (reading->pasted.status) {
-		oh__error_restore(&reading->pasted.error);
-		return reading->pasted.status;
-	}
-	return OH__FAIL(
-		OH_ERR_INVALID,
-		"%s: nothing in it was recognised; it takes nvidia-smi "
-		"topo -m or a text that holds it, a log of vLLM, SGLang "
-		"or NCCL, their /metrics, or a model's config.json",
-		reading->name);
-}
-
 static enum oh_status take_all(struct diagnosis *d, struct reading *reading)
 {
 	bool machine;
@@ -346,7 +334,12 @@ static enum oh_status take_all(struct diagnosis *d, struct reading *reading)
 	if (status || machine || log || reading->counted.found ||
 	    reading->pasted.has_model)
 		return status;
-	return fail_unknown(reading);
+	if (reading->pasted.status) {
+		oh__error_restore(&reading->pasted.error);
+		return reading->pasted.status;
+	}
+	reading->unknown = true;
+	return OH_OK;
 }
 
 static enum oh_status read_lines(struct diagnosis *d, struct reading *reading,
@@ -375,8 +368,9 @@ static enum oh_status read_config_first(struct diagnosis *d,
 	if (!status)
 		return OH_OK;
 	error = *oh_last_error();
-	if (!read_lines(d, reading, text, bytes))
+	if (!read_lines(d, reading, text, bytes) && !reading->unknown)
 		return OH_OK;
+	reading->unknown = false;
 	oh__error_restore(&error);
 	return status;
 }
@@ -465,7 +459,17 @@ static enum oh_status read_file(struct diagnosis *d, const char *file,
 				  reading->name);
 	close(reading->fd);
 	finish(reading, &machine);
+	if (!status && reading->unknown)
+		status = add_input(d, reading->name, INPUT_UNKNOWN);
 	return status;
+}
+
+static bool all_are_unknown(const struct diagnosis *d)
+{
+	for (int i = 0; i < d->input_count; i++)
+		if (d->inputs[i].kind != INPUT_UNKNOWN)
+			return false;
+	return d->input_count;
 }
 
 enum oh_status diagnosis_read(struct diagnosis *diagnosis, char **files,
@@ -479,6 +483,14 @@ enum oh_status diagnosis_read(struct diagnosis *diagnosis, char **files,
 	for (int i = 0; i < count && !status; i++)
 		status = read_file(diagnosis, files[i], reading);
 	free(reading);
+	if (!status && all_are_unknown(diagnosis))
+		return OH__FAIL(
+			OH_ERR_INVALID,
+			"%s: nothing in it was recognised; it takes nvidia-smi "
+			"topo -m or a text that holds it, a log of vLLM, "
+			"SGLang or NCCL, their /metrics, or a model's "
+			"config.json",
+			diagnosis->inputs[0].file);
 	return status;
 }
 

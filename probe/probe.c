@@ -186,9 +186,8 @@ static enum oh_status start(const struct oh__cuda **cuda)
 
 	if (!oh__kernels_image_bytes)
 		return OH__FAIL(OH_ERR_UNSUPPORTED,
-				"this build has no kernels, for it was made "
-				"without nvcc; build it where the CUDA toolkit "
-				"is");
+				"this build has no kernels for GPUs: install "
+				"nvcc of CUDA 12 or later and build it again");
 	/* kernels that wait for each other must not share a queue, nor each
 	 * be waited for when it is launched */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);

@@ -107,7 +107,7 @@ elsewhere()
 	for name in "${CC:-cc}" meson ninja pkg-config; do
 		command -v "$name" >/dev/null || missing+=("$name")
 	done
-	for name in jansson hwloc; do
+	for name in jansson hwloc libpci; do
 		pkg-config --exists "$name" 2>/dev/null || missing+=("$name (library, with pkg-config file)")
 	done
 	if ((${#missing[@]})); then

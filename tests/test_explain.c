@@ -432,6 +432,34 @@ static void check_stderr(void)
 	       "one line on stderr: %.*s", (int)strcspn(text, "\n"), text);
 }
 
+/* On GPU memory one rank has no way to another, and says so. */
+static void check_alone(void)
+{
+	struct oh_unique_id id;
+	struct oh_comm_options options = {
+		.size = sizeof(options), .id = &id, .ranks = 1};
+	struct oh_route route = {.size = sizeof(route),
+				 .memory = OH_MEMORY_DEVICE};
+	struct oh_comm *comm = NULL;
+
+	oh_unique_id_create(&id);
+	tap_ok(!oh_comm_create(&options, &comm) &&
+		       !oh_comm_explain(comm, OH_ALL_REDUCE, 64, OH_BF16,
+					OH_SUM, &route),
+	       "one rank and GPU memory");
+	oh_comm_destroy(comm);
+	tap_ok(!strcmp(route.algorithm, "copy") && route.rounds == 1,
+	       "%s in %llu round", route.algorithm,
+	       (unsigned long long)route.rounds);
+	tap_ok(!strcmp(route.placement, "self") && route.peer_count == 1 &&
+		       !strcmp(route.peers[0].placement, "self"),
+	       "it meets itself: '%s', %u peers", route.placement,
+	       route.peer_count);
+	tap_ok(strstr(route.peers[0].reason, "one rank: no other") &&
+		       strstr(route.evidence, "one rank: no other"),
+	       "why: %s; %s", route.peers[0].reason, route.evidence);
+}
+
 int main(int argc, char **argv)
 {
 	setenv("ONEHOP_LOG", "off", 0);
@@ -445,6 +473,7 @@ int main(int argc, char **argv)
 	tap_note("ONEHOP_TUNE=off ONEHOP_FIRST_CALL=1000");
 	run_cases();
 	run_forced();
+	check_alone();
 	check_levels();
 	check_stderr();
 	return tap_done();

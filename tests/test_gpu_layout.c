@@ -167,45 +167,6 @@ static void test_control(void)
 	tap_ok(!holds_calls(&layout), "a slot too short is noticed");
 }
 
-static void test_forbidden(void)
-{
-	static const struct {
-		const char *text;
-		enum oh_status status;
-		uint32_t of[4];
-	} cases[] = {
-		{NULL, OH_OK, {0, 0, 0, 0}},
-		{"0-1", OH_OK, {2, 1, 0, 0}},
-		{"0-1,2-3", OH_OK, {2, 1, 8, 4}},
-		{"3-0,0-3", OH_OK, {8, 0, 0, 1}},
-		{"all",
-		 OH_OK,
-		 {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}},
-		{"", OH_ERR_SETTING, {0}},
-		{"0", OH_ERR_SETTING, {0}},
-		{"0-", OH_ERR_SETTING, {0}},
-		{"-1", OH_ERR_SETTING, {0}},
-		{"0-16", OH_ERR_SETTING, {0}},
-		{"0-1,", OH_ERR_SETTING, {0}},
-		{"0-1;2-3", OH_ERR_SETTING, {0}},
-		{"all,0-1", OH_ERR_SETTING, {0}},
-		{"0-99999999999999999999", OH_ERR_SETTING, {0}},
-		{" 0-1", OH_ERR_SETTING, {0}},
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		uint32_t forbidden[OH_MAX_RANKS];
-		enum oh_status status =
-			oh__gpu_read_forbidden(cases[i].text, forbidden);
-
-		tap_ok(status == cases[i].status &&
-			       (status || !memcmp(forbidden, cases[i].of,
-						  sizeof(cases[i].of))),
-		       "ONEHOP_FORBID_PEER %s",
-		       cases[i].text ? cases[i].text : "unset");
-	}
-}
-
 static void expect_way(const struct oh__gpu_row *rows, int from, int to,
 		       bool passes, const char *word)
 {
@@ -305,7 +266,6 @@ int main(void)
 	oh_set_log(OH_LOG_OFF, NULL, NULL);
 	test_layouts();
 	test_control();
-	test_forbidden();
 	test_ways();
 	test_refusals();
 	return tap_done();

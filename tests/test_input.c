@@ -201,6 +201,22 @@ static void try_no_text(void)
 		tap_skip("a file that may not be read", "root reads all");
 }
 
+/* A file of something else beside those that are known. */
+static void try_unknown(void)
+{
+	static const char other[] = "{\n  \"tp\": 2\n}\n";
+
+	tap_ok(!read_two(TOPO, other), "a matrix and something else");
+	is_kinds("a matrix and something else", "topo unknown");
+	tap_ok(!read_two("prose\n", LOG) && d.has_log, "something else first");
+	is_kinds("something else first", "unknown log");
+	refused(read_two("prose\n", other), OH_ERR_INVALID,
+		"a: nothing in it was recognised", "nothing but such files");
+	refused(read_two(LOG, "{\"model_type\":\"llama\",\"hidden_size\":64"),
+		OH_ERR_INVALID, "b:1: not JSON",
+		"a log and a config that is cut");
+}
+
 /* Noise of every kind, alone and before a log. */
 static void try_noise(void)
 {
@@ -452,6 +468,7 @@ int main(void)
 		tap_skip_all("no directory for files");
 	try_kinds();
 	try_no_text();
+	try_unknown();
 	try_noise();
 	try_wide();
 	try_counts();

@@ -76,7 +76,7 @@ static enum oh_status load_two(const char *file, const char *second,
 		{"nvmlShutdown", offsetof(struct two, first), true},
 		{second, offsetof(struct two, second), required},
 	};
-	const struct oh__library library = {file, symbols, 2};
+	const struct oh__library library = {file, "install it", symbols, 2};
 
 	*table = (struct two){UNTOUCHED, UNTOUCHED};
 	loudest = OH_LOG_OFF;

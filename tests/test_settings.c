@@ -4,6 +4,8 @@
  * and makes nothing; a well-formed one is taken. Every setting of the table
  * has its turn.
  */
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +38,7 @@ static const struct attempt malformed[] = {
 	{OH__SETTING_DEVICE_SHARE, "2"},
 	{OH__SETTING_FORBID_PEER, "0"},
 	{OH__SETTING_FORBID_PEER, "0-16"},
+	{OH__SETTING_FORBID_PEER, "1-1"},
 	{OH__SETTING_ALGORITHM, "one"},
 	{OH__SETTING_ALGORITHM, "one-shot|two-shot"},
 	{OH__SETTING_STORES, "AUTO"},
@@ -45,6 +48,18 @@ static const struct attempt malformed[] = {
 	{OH__SETTING_LOG, "warning"},
 	{OH__SETTING_FIRST_CALL, "1e6"},
 };
+
+/* The last line of the log but those of errors. */
+static char warned[256];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void take_line(enum oh_log_level level, const char *line, void *context)
+{
+	pthread_mutex_lock(&lock);
+	if (level == OH_LOG_WARN)
+		snprintf(warned, sizeof(warned), "%s", line);
+	pthread_mutex_unlock(&lock);
+}
 
 /* One rank, so that nobody else is needed. */
 static enum oh_status create(struct oh_comm **comm)
@@ -90,6 +105,91 @@ static void try_each_is_there(void)
 		tap_ok(found, "%s has its turn",
 		       oh__setting_row((enum oh__setting)i)->name);
 	}
+}
+
+static void try_pairs(void)
+{
+	static const struct {
+		const char *text;
+		bool good;
+		uint32_t of[4];
+	} cases[] = {
+		{"0-1", true, {2, 1, 0, 0}},
+		{"0-1,2-3", true, {2, 1, 8, 4}},
+		{"3-0,0-3", true, {8, 0, 0, 1}},
+		{"all", true, {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}},
+		{"", false, {0}},
+		{"0", false, {0}},
+		{"0-", false, {0}},
+		{"-1", false, {0}},
+		{"2-2", false, {0}},
+		{"0-16", false, {0}},
+		{"0-1,", false, {0}},
+		{"0-1;2-3", false, {0}},
+		{"all,0-1", false, {0}},
+		{"0-99999999999999999999", false, {0}},
+		{" 0-1", false, {0}},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint32_t pairs[OH_MAX_RANKS];
+		bool good = oh__parse_pairs(cases[i].text, pairs);
+
+		tap_ok(good == cases[i].good &&
+			       (!good || !memcmp(pairs, cases[i].of,
+						 sizeof(cases[i].of))),
+		       "the pairs '%s'", cases[i].text);
+	}
+}
+
+/* A communicator of so many ranks, threads; the warnings go to warned. */
+static void *create_one(void *argument)
+{
+	struct oh_comm_options *options = argument;
+	struct oh_comm *comm = NULL;
+
+	if (oh_comm_create(options, &comm))
+		tap_note("%s", oh_last_error()->message);
+	oh_comm_destroy(comm);
+	return NULL;
+}
+
+static void create_ranks(int ranks, const char *pairs)
+{
+	struct oh_comm_options options[2];
+	struct oh_unique_id id;
+	pthread_t thread;
+
+	*warned = '\0';
+	setenv("ONEHOP_FORBID_PEER", pairs, 1);
+	oh_unique_id_create(&id);
+	for (int i = 0; i < 2; i++)
+		options[i] = (struct oh_comm_options){.size = sizeof(*options),
+						      .id = &id,
+						      .rank = i,
+						      .ranks = ranks};
+	if (ranks == 2 && pthread_create(&thread, NULL, create_one, options))
+		abort();
+	create_one(&options[ranks - 1]);
+	if (ranks == 2)
+		pthread_join(thread, NULL);
+	unsetenv("ONEHOP_FORBID_PEER");
+}
+
+/* Pairs that a communicator does not have are named, and no others. */
+static void try_absent_pairs(void)
+{
+	create_ranks(1, "0-1");
+	tap_ok(strstr(warned, "ONEHOP_FORBID_PEER has 0-1, but the ranks of "
+			      "this communicator are 0 to 0"),
+	       "0-1 and one rank: %s", warned);
+	create_ranks(2, "4-3,0-1");
+	tap_ok(strstr(warned, "has 3-4") && !strstr(warned, "has 0-1"),
+	       "3-4 and two ranks: %s", warned);
+	create_ranks(2, "1-0");
+	tap_ok(!*warned, "0-1 and two ranks: %s", warned);
+	create_ranks(2, "all");
+	tap_ok(!*warned, "all and two ranks: %s", warned);
 }
 
 /* Each default, set by hand, must do. */
@@ -142,19 +242,16 @@ static void try_id(void)
 	oh_comm_destroy(comm);
 }
 
-static void ignore_line(enum oh_log_level level, const char *line,
-			void *context)
-{
-}
-
 int main(void)
 {
-	oh_set_log(OH_LOG_ERROR, ignore_line, NULL);
+	oh_set_log(OH_LOG_WARN, take_line, NULL);
 	for (int i = 0; i < OH__SETTING_COUNT; i++)
 		unsetenv(oh__setting_row((enum oh__setting)i)->name);
 	for (size_t i = 0; i < sizeof(malformed) / sizeof(*malformed); i++)
 		try_malformed(&malformed[i]);
 	try_each_is_there();
+	try_pairs();
+	try_absent_pairs();
 	try_defaults();
 	try_empty();
 	try_id();

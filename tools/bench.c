@@ -310,6 +310,8 @@ int command_bench(int argc, char **argv)
 		bench_options_help(stdout);
 		return EXIT_FINE;
 	}
+	if (!sinks_are_writable(&options))
+		return EXIT_ENVIRONMENT;
 	code = find_memory(&options, &show.about);
 	if (code)
 		return code;
@@ -332,8 +334,7 @@ int command_bench(int argc, char **argv)
 		signal(SIGPIPE, SIG_IGN);
 	if (!bench_interrupt_open())
 		perror("onehop bench: signals");
-	else if (memory_suffices(&plan, &show.about.machine) &&
-		 sinks_are_writable(&options))
+	else if (memory_suffices(&plan, &show.about.machine))
 		code = run(&options, &plan, &show);
 	free(plan.cases);
 	return code;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/settings.h"
 #include "tools/bench_absent.h"
 #include "tools/bench_names.h"
 
@@ -150,12 +151,13 @@ static bool set_calls(struct bench_options *options, const char *value)
 	return set_int(value, 1, 10000, &options->calls);
 }
 
-/* The library reads the list and says what is wrong with it. */
 static bool set_forbid_peer(struct bench_options *options, const char *value)
 {
+	uint32_t pairs[OH_MAX_RANKS];
+
 	options->device_flag = "--forbid-peer";
 	options->forbid_peer = value;
-	return *value && strlen(value) < 200;
+	return strlen(value) < 200 && oh__parse_pairs(value, pairs);
 }
 
 static bool set_threads(struct bench_options *options, const char *value)
@@ -284,7 +286,8 @@ static const struct flag flags[] = {
 	 NOTHING,
 	 "",
 	 "",
-	 "one buffer for both sides (default on host memory)",
+	 "one buffer for both sides (default on host memory; not on GPU "
+	 "memory)",
 	 set_in_place},
 	{{"--out-of-place"},
 	 NOTHING,

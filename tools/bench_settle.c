@@ -21,6 +21,9 @@ static bool device_agrees(const struct bench_options *options)
 	if (options->collectives != 1u << OH_ALL_REDUCE)
 		return complain("--collective: on GPU memory there is "
 				"all_reduce only so far");
+	if (options->root)
+		return complain("-r: all_reduce has no root, and on GPU memory "
+				"there is nothing else so far");
 	if (options->in_place > 0)
 		return complain("--in-place: not with --memory device, where "
 				"a replay makes many calls: each would sum the "

@@ -264,6 +264,16 @@ static void hint_at_input(void)
 				"reads standard input instead\n");
 }
 
+static void warn_of_unknown(const struct diagnosis *diagnosis)
+{
+	for (int i = 0; i < diagnosis->input_count; i++)
+		if (diagnosis->inputs[i].kind == INPUT_UNKNOWN)
+			fprintf(stderr,
+				"onehop doctor: not read: %s: nothing in it "
+				"was recognised; --help says what is\n",
+				diagnosis->inputs[i].file);
+}
+
 static bool found_something(const struct diagnosis *diagnosis)
 {
 	for (int i = 0; i < diagnosis->finding_count; i++)
@@ -281,6 +291,7 @@ static int diagnose(const struct options *options, char **files, int count,
 	status = diagnosis_read(diagnosis, files, count);
 	if (status)
 		return fail(status);
+	warn_of_unknown(diagnosis);
 	if (!count)
 		hint_at_input();
 	if (!count || options->here)

@@ -316,8 +316,10 @@ static void write_inputs(const struct page *page, const struct diagnosis *d)
 	page_head(page, "what was read");
 	for (int i = 0; i < d->input_count; i++)
 		page_write(page, LABEL, PAGE_PLAIN,
-			   input_kind_name(d->inputs[i].kind), "%s",
-			   d->inputs[i].file);
+			   d->inputs[i].kind == INPUT_UNKNOWN
+				   ? "not read"
+				   : input_kind_name(d->inputs[i].kind),
+			   "%s", d->inputs[i].file);
 	if (d->tp)
 		page_write(page, LABEL, PAGE_PLAIN, "  ranks", "%d (%s)", d->tp,
 			   d->tp_source);

@@ -6,7 +6,6 @@
  * stderr.
  */
 #include <getopt.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +26,8 @@ enum state {
 static const char *const state_names[] = {"unset", "default", "set",
 					  "malformed"};
 
-static const char *const kind_names[] = {"number", "bytes", "choice", "text"};
+static const char *const kind_names[] = {"number", "bytes", "choice", "pairs",
+					 "text"};
 
 /* One setting as it is shown. */
 struct shown {
@@ -59,28 +59,6 @@ static void copy_printable(char *out, size_t bytes, const char *text)
 	out[used] = '\0';
 }
 
-static void describe_takes(const struct oh__setting_row *row, bool secret,
-			   char *out, size_t bytes)
-{
-	switch (row->kind) {
-	case OH__SETTING_KIND_NUMBER:
-	case OH__SETTING_KIND_BYTES:
-		snprintf(out, bytes, "%" PRIu64 " to %" PRIu64 "%s", row->low,
-			 row->high,
-			 row->kind == OH__SETTING_KIND_BYTES
-				 ? ", K, M or G may follow"
-				 : "");
-		return;
-	case OH__SETTING_KIND_CHOICE:
-		snprintf(out, bytes, "%s", row->choices);
-		return;
-	case OH__SETTING_KIND_TEXT:
-		snprintf(out, bytes, "%s",
-			 secret ? "256 hexadecimal digits" : "text");
-		return;
-	}
-}
-
 static bool is_well_formed(enum oh__setting setting, const char *text)
 {
 	struct oh_unique_id id;
@@ -96,8 +74,12 @@ static void look_at(enum oh__setting setting, struct shown *shown)
 	const char *text = oh__setting_text(setting);
 
 	shown->row = oh__setting_row(setting);
-	describe_takes(shown->row, is_secret(setting), shown->takes,
-		       sizeof(shown->takes));
+	if (is_secret(setting))
+		snprintf(shown->takes, sizeof(shown->takes),
+			 "256 hexadecimal digits");
+	else
+		oh__setting_takes(shown->row, shown->takes,
+				  sizeof(shown->takes));
 	if (!text) {
 		shown->state =
 			*shown->row->standard ? STATE_DEFAULT : STATE_UNSET;

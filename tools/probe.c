@@ -186,9 +186,7 @@ static int explain(enum oh_status status)
 		fprintf(stderr, "onehop probe: %s\n", message);
 		return status == OH_ERR_INVALID ? EXIT_USAGE : EXIT_ENVIRONMENT;
 	}
-	fprintf(stderr,
-		"onehop probe: no GPU can be measured here (%s); run it where "
-		"the GPUs are\n",
+	fprintf(stderr, "onehop probe: no GPU can be measured here: %s\n",
 		message);
 	return EXIT_NOTHING;
 }

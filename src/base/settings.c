@@ -2,6 +2,8 @@
 /* The table made from settings.def, and the parsers of its kinds. */
 #include "base/settings.h"
 
+#include <ctype.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,9 +100,52 @@ static bool parse_choice(const char *choices, const char *text, uint64_t *value)
 	return false;
 }
 
+/* A rank at text, which it moves on; -1 if there is none. */
+static int take_rank(const char **text)
+{
+	char *end;
+	long rank;
+
+	if (!isdigit((unsigned char)**text))
+		return -1;
+	rank = strtol(*text, &end, 10);
+	*text = end;
+	return rank < OH_MAX_RANKS ? (int)rank : -1;
+}
+
+static bool take_pair(const char **text, uint32_t pairs[OH_MAX_RANKS])
+{
+	int one = take_rank(text), other;
+
+	if (one < 0 || *(*text)++ != '-')
+		return false;
+	other = take_rank(text);
+	if (other < 0 || other == one)
+		return false;
+	pairs[one] |= 1u << other;
+	pairs[other] |= 1u << one;
+	return true;
+}
+
+bool oh__parse_pairs(const char *text, uint32_t pairs[OH_MAX_RANKS])
+{
+	bool all = !strcmp(text, "all"), good;
+
+	memset(pairs, all ? 0xff : 0, OH_MAX_RANKS * sizeof(*pairs));
+	if (all)
+		return true;
+	do
+		good = take_pair(&text, pairs);
+	while (good && *text++ == ',');
+	return good && !text[-1];
+}
+
 static bool parse(const struct oh__setting_row *row, const char *text,
 		  uint64_t *value)
 {
+	uint32_t pairs[OH_MAX_RANKS];
+
+	*value = 0;
 	switch (row->kind) {
 	case OH__SETTING_KIND_NUMBER:
 		return oh__parse_number(text, value) && *value >= row->low &&
@@ -110,11 +155,53 @@ static bool parse(const struct oh__setting_row *row, const char *text,
 		       *value <= row->high;
 	case OH__SETTING_KIND_CHOICE:
 		return parse_choice(row->choices, text, value);
+	case OH__SETTING_KIND_PAIRS:
+		return oh__parse_pairs(text, pairs);
 	case OH__SETTING_KIND_TEXT:
-		*value = 0;
 		return true;
 	}
 	return false;
+}
+
+void oh__setting_takes(const struct oh__setting_row *row, char *text,
+		       size_t room)
+{
+	switch (row->kind) {
+	case OH__SETTING_KIND_NUMBER:
+	case OH__SETTING_KIND_BYTES:
+		snprintf(text, room, "%" PRIu64 " to %" PRIu64 "%s", row->low,
+			 row->high,
+			 row->kind == OH__SETTING_KIND_BYTES
+				 ? ", K, M or G may follow"
+				 : "");
+		return;
+	case OH__SETTING_KIND_CHOICE:
+		snprintf(text, room, "%s", row->choices);
+		return;
+	case OH__SETTING_KIND_PAIRS:
+		snprintf(text, room, "pairs of ranks such as 0-1,2-3, or all");
+		return;
+	case OH__SETTING_KIND_TEXT:
+		snprintf(text, room, "text");
+		return;
+	}
+}
+
+static enum oh_status fail_malformed(const struct oh__setting_row *row,
+				     const char *text)
+{
+	static const char *const before[] = {
+		[OH__SETTING_KIND_NUMBER] = "a whole number from ",
+		[OH__SETTING_KIND_BYTES] = "a whole number from ",
+		[OH__SETTING_KIND_CHOICE] = "one of ",
+		[OH__SETTING_KIND_PAIRS] = "",
+		[OH__SETTING_KIND_TEXT] = "",
+	};
+	char takes[96];
+
+	oh__setting_takes(row, takes, sizeof(takes));
+	return OH__FAIL(OH_ERR_SETTING, "%s is '%.64s', it takes %s%s",
+			row->name, text, before[row->kind], takes);
 }
 
 bool oh__setting_peek(enum oh__setting setting, uint64_t *value)
@@ -137,18 +224,18 @@ enum oh_status oh__setting_value(enum oh__setting setting, uint64_t *value)
 		*value = parsed;
 		return OH_OK;
 	}
-	if (row->kind == OH__SETTING_KIND_CHOICE)
-		return OH__FAIL(OH_ERR_SETTING,
-				"%s is '%.64s', it takes one of %s", row->name,
-				text, row->choices);
-	return OH__FAIL(OH_ERR_SETTING,
-			"%s is '%.64s', it takes a whole number from %llu to "
-			"%llu%s",
-			row->name, text, (unsigned long long)row->low,
-			(unsigned long long)row->high,
-			row->kind == OH__SETTING_KIND_BYTES
-				? ", K, M or G may follow"
-				: "");
+	return fail_malformed(row, text);
+}
+
+enum oh_status oh__setting_pairs(enum oh__setting setting,
+				 uint32_t pairs[OH_MAX_RANKS])
+{
+	const char *text = oh__setting_text(setting);
+
+	memset(pairs, 0, OH_MAX_RANKS * sizeof(*pairs));
+	if (!text || oh__parse_pairs(text, pairs))
+		return OH_OK;
+	return fail_malformed(&rows[setting], text);
 }
 
 enum oh_status oh__settings_check(void)

@@ -24,6 +24,7 @@ enum oh__setting_kind {
 	OH__SETTING_KIND_NUMBER,
 	OH__SETTING_KIND_BYTES,
 	OH__SETTING_KIND_CHOICE,
+	OH__SETTING_KIND_PAIRS,
 	OH__SETTING_KIND_TEXT,
 };
 
@@ -47,6 +48,14 @@ enum oh_status oh__setting_value(enum oh__setting setting, uint64_t *value);
 /* As oh__setting_value without a record of what is wrong: false then. */
 bool oh__setting_peek(enum oh__setting setting, uint64_t *value);
 
+/* Of a setting of pairs: as oh__parse_pairs, none if it is unset. */
+enum oh_status oh__setting_pairs(enum oh__setting setting,
+				 uint32_t pairs[OH_MAX_RANKS]);
+
+/* What its values are: "1 to 16", "off|on". */
+void oh__setting_takes(const struct oh__setting_row *row, char *text,
+		       size_t room);
+
 /* Reads all settings once, so that a malformed one fails early. */
 enum oh_status oh__settings_check(void);
 
@@ -61,5 +70,11 @@ bool oh__parse_bytes(const char *text, uint64_t *value);
 
 /* Decimal digits and nothing else. */
 bool oh__parse_number(const char *text, uint64_t *value);
+
+/*
+ * "0-1,2-3", two ranks each: bit i of pairs[k] and bit k of pairs[i] are set
+ * for each, the rest is zero. "all": all bits are set, a rank's own too.
+ */
+bool oh__parse_pairs(const char *text, uint32_t pairs[OH_MAX_RANKS]);
 
 #endif

@@ -32,6 +32,27 @@ struct recipe {
 	uint32_t forbidden[OH_MAX_RANKS]; /* ONEHOP_FORBID_PEER */
 };
 
+/* Pairs that this communicator has not may be meant for another one. */
+static enum oh_status read_forbidden(struct recipe *recipe)
+{
+	enum oh_status status =
+		oh__setting_pairs(OH__SETTING_FORBID_PEER, recipe->forbidden);
+
+	for (int i = 0; i < OH_MAX_RANKS && !status; i++) {
+		/* "all" has a rank itself, too */
+		if (recipe->forbidden[i] >> i & 1)
+			continue;
+		for (int k = i + 1; k < OH_MAX_RANKS; k++)
+			if (k >= recipe->ranks && recipe->forbidden[i] >> k & 1)
+				oh__log(OH_LOG_WARN,
+					"ONEHOP_FORBID_PEER has %d-%d, but the "
+					"ranks of this communicator are 0 to "
+					"%d: that pair forbids nothing",
+					i, k, recipe->ranks - 1);
+	}
+	return status;
+}
+
 static enum oh_status read_settings(struct recipe *recipe)
 {
 	uint64_t rendezvous_ms, call_ms;
@@ -60,9 +81,7 @@ static enum oh_status read_settings(struct recipe *recipe)
 			status = oh__setting_value(wanted[i].setting,
 						   wanted[i].value);
 	if (!status)
-		status = oh__gpu_read_forbidden(
-			oh__setting_text(OH__SETTING_FORBID_PEER),
-			recipe->forbidden);
+		status = read_forbidden(recipe);
 	if (status)
 		return status;
 	/* what the caller has given goes first */

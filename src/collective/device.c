@@ -254,6 +254,25 @@ static void explain_class(const struct oh__gpu *gpu, uint64_t bytes,
 	explain_others(gpu, class->algorithm, route);
 }
 
+/* One rank shares its memory with nobody. */
+static void explain_alone(uint64_t bytes, struct oh_route *route)
+{
+	static const char reason[] = "there is one rank: no other to share "
+				     "memory with";
+	struct oh_route_peer *self = &route->peers[0];
+
+	snprintf(route->algorithm, sizeof(route->algorithm), "copy");
+	snprintf(route->row, sizeof(route->row),
+		 "there is one rank: a call copies send to recv");
+	snprintf(route->evidence, sizeof(route->evidence),
+		 "nothing was measured: %s", reason);
+	snprintf(route->placement, sizeof(route->placement), "self");
+	route->rounds = bytes != 0;
+	route->peer_count = 1;
+	snprintf(self->placement, sizeof(self->placement), "self");
+	snprintf(self->reason, sizeof(self->reason), "%s", reason);
+}
+
 void oh__device_explain(const struct oh_comm *comm, const struct oh__call *call,
 			struct oh_route *route)
 {
@@ -266,8 +285,7 @@ void oh__device_explain(const struct oh_comm *comm, const struct oh__call *call,
 	if (gpu->on)
 		explain_peers(gpu, route);
 	if (comm->mailbox.ranks == 1) {
-		snprintf(route->algorithm, sizeof(route->algorithm), "copy");
-		snprintf(route->row, sizeof(route->row), "there is one rank");
+		explain_alone(bytes, route);
 	} else if (say_why_not(comm, call, route->row, sizeof(route->row))) {
 		snprintf(route->algorithm, sizeof(route->algorithm), "none");
 	} else {

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "gpu/placement.h"
 
-#include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/error.h"
 #include "kernels/arguments.h"
 #include "vendor/cuda.h"
 
@@ -116,56 +112,4 @@ void oh__gpu_say_way(const struct oh__gpu_row *rows, int from, int to,
 			 "and arrived",
 			 way->tried == OH__GPU_OPENED ? "through CUDA IPC "
 						      : "");
-}
-
-/* A rank at text, which it moves on; -1 if there is none. */
-static int take_rank(const char **text)
-{
-	char *end;
-	long rank;
-
-	if (!isdigit((unsigned char)**text))
-		return -1;
-	rank = strtol(*text, &end, 10);
-	*text = end;
-	return rank < OH_MAX_RANKS ? (int)rank : -1;
-}
-
-static bool take_pair(const char **text, uint32_t forbidden[OH_MAX_RANKS])
-{
-	int one = take_rank(text), other;
-
-	if (one < 0 || *(*text)++ != '-')
-		return false;
-	other = take_rank(text);
-	if (other < 0)
-		return false;
-	forbidden[one] |= 1u << other;
-	forbidden[other] |= 1u << one;
-	return true;
-}
-
-enum oh_status oh__gpu_read_forbidden(const char *text,
-				      uint32_t forbidden[OH_MAX_RANKS])
-{
-	const char *at = text;
-	bool good;
-
-	memset(forbidden, 0, OH_MAX_RANKS * sizeof(*forbidden));
-	if (!text)
-		return OH_OK;
-	if (!strcmp(text, "all")) {
-		for (int i = 0; i < OH_MAX_RANKS; i++)
-			forbidden[i] = UINT32_MAX;
-		return OH_OK;
-	}
-	do
-		good = take_pair(&at, forbidden);
-	while (good && *at++ == ',');
-	if (good && !at[-1])
-		return OH_OK;
-	return OH__FAIL(OH_ERR_SETTING,
-			"ONEHOP_FORBID_PEER is '%.64s', it takes all, or pairs "
-			"of ranks such as 0-1,2-3",
-			text);
 }

@@ -50,12 +50,4 @@ bool oh__gpu_passes(const struct oh__gpu_row *rows, int from, int to);
 void oh__gpu_say_way(const struct oh__gpu_row *rows, int from, int to,
 		     char *text, size_t room);
 
-/*
- * Reads ONEHOP_FORBID_PEER: "all", or pairs of ranks, "0-1,2-3". Bit to of
- * forbidden[from] is set for both directions of each. NULL forbids nothing.
- * OH_ERR_SETTING for anything else.
- */
-enum oh_status oh__gpu_read_forbidden(const char *text,
-				      uint32_t forbidden[OH_MAX_RANKS]);
-
 #endif

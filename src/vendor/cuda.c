@@ -26,6 +26,7 @@ static const struct oh__symbol symbols[] = {
 
 static const struct oh__library library = {
 	.file = "libcuda.so.1",
+	.remedy = OH__DRIVER_REMEDY,
 	.symbols = symbols,
 	.count = SYMBOLS,
 };

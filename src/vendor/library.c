@@ -97,8 +97,9 @@ static void fill(const struct oh__library *library, void *handle, void *table)
 	}
 }
 
-static enum oh_status explain_dlopen(const char *file)
+static enum oh_status explain_dlopen(const struct oh__library *library)
 {
+	const char *file = library->file;
 	const char *text = dlerror();
 
 	if (!text)
@@ -106,7 +107,7 @@ static enum oh_status explain_dlopen(const char *file)
 	if (is_absent(file, text))
 		return oh__vendor_absent("%s is not installed, or not where "
 					 "the loader looks: %s",
-					 file, text);
+					 file, library->remedy);
 	return OH__FAIL(OH_ERR_SYSTEM,
 			"%s cannot be loaded: %s; reinstall what it belongs to",
 			file, text);
@@ -122,7 +123,7 @@ enum oh_status oh__library_load(const struct oh__library *library, void *table)
 	 * call */
 	handle = dlopen(library->file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!handle)
-		return explain_dlopen(library->file);
+		return explain_dlopen(library);
 	path = path_of(handle, library->file);
 	/* all or nothing: the table is written only when it will be used */
 	missing = find_missing(library, handle);

@@ -14,6 +14,10 @@
 
 #include "onehop/onehop.h"
 
+#define OH__DRIVER_REMEDY                                                      \
+	"install NVIDIA's driver, or give the container its GPUs (docker run " \
+	"--gpus all)"
+
 struct oh__symbol {
 	const char *name; /* as exported, with its version: "nvmlInit_v2" */
 	size_t offset; /* of its pointer in the table */
@@ -22,6 +26,7 @@ struct oh__symbol {
 
 struct oh__library {
 	const char *file; /* the soname: "libnvidia-ml.so.1" */
+	const char *remedy; /* what to do where it is absent */
 	const struct oh__symbol *symbols;
 	size_t count;
 };

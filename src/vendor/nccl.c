@@ -35,6 +35,7 @@ static const char *const code_names[] = {
 
 static const struct oh__library library = {
 	.file = "libnccl.so.2",
+	.remedy = "install NCCL 2, or put its directory into LD_LIBRARY_PATH",
 	.symbols = symbols,
 	.count = SYMBOLS,
 };

@@ -22,6 +22,7 @@ static const struct oh__symbol symbols[] = {
 
 static const struct oh__library library = {
 	.file = "libnvidia-ml.so.1",
+	.remedy = OH__DRIVER_REMEDY,
 	.symbols = symbols,
 	.count = sizeof(symbols) / sizeof(*symbols),
 };

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # What `make install` lays down is enough to build and run a program: with
-# pkg-config, from a DESTDIR, README.md's example.
+# pkg-config, from a DESTDIR, README.md's examples; that for GPUs where there is a
+# CUDA toolkit, and runs where there are two GPUs.
 . "$(dirname "$0")/../tap.sh"
 
 root=$scratch/root
@@ -39,14 +40,33 @@ is "$(config --modversion)" "$("$BUILD/onehop" --version | cut -d ' ' -f 2)" \
 is "$(config --libs | grep -cE 'jansson|hwloc')" 0 \
 	"a program needs nothing but libonehop"
 
-awk '/^```c$/ { on = 1; next } /^```/ { if (on) exit } on' \
-	"$SOURCE/README.md" >"$scratch/example.c"
+# example N: the N-th block of C
+example()
+{
+	awk -v n="$1" '/^```c$/ { on = ++count == n; next } /^```/ { on = 0 } on' \
+		"$SOURCE/README.md"
+}
+example 1 >"$scratch/example.c"
 [[ -s $scratch/example.c ]]
 ok $? "README.md has an example in C"
 read -ra flags < <(config --cflags --libs)
 passes "the example compiles without a warning" \
 	"${CC:-gcc}" -Wall -Wextra -Werror -o "$scratch/example" \
 	"$scratch/example.c" "${flags[@]}"
+
+cuda=/usr/local/cuda
+gpus=0
+example 2 >"$scratch/gpu.c"
+has "$(cat "$scratch/gpu.c")" "cuda_runtime.h" "README.md has one for GPUs"
+if [[ -e $cuda/include/cuda_runtime.h && -e $cuda/lib64/libcudart.so ]]; then
+	passes "it compiles without a warning" \
+		"${CC:-gcc}" -Wall -Wextra -Werror -o "$scratch/gpu" "$scratch/gpu.c" \
+		"${flags[@]}" -isystem "$cuda/include" -L"$cuda/lib64" \
+		-Wl,-rpath,"$cuda/lib64" -lcudart
+	gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+else
+	skip "it compiles without a warning" "there is no CUDA toolkit in $cuda"
+fi
 
 # What a prefix of one's own needs to be set, as `make install` says it; the
 # build's prefix is /usr/local unless somebody chose another.
@@ -81,4 +101,13 @@ output=$("$(find_one /bin/onehop)" run -n 2 --timeout 60 -- "$scratch/example" 2
 is $? 0 "the example runs on 2 ranks"
 note "$output"
 is "$(grep -c '^\[[01]\] ' <<<"$output")" 2 "each rank prints a line"
+if ((gpus < 2)); then
+	skip "the one for GPUs runs on 2 ranks" "no CUDA toolkit, or fewer than 2 GPUs"
+elif grep -q 'not built' "$BUILD/gpu_ranks.txt"; then
+	skip "the one for GPUs runs on 2 ranks" "this build has no kernels"
+else
+	output=$("$(find_one /bin/onehop)" run -n 2 --timeout 60 -- "$scratch/gpu" 2>&1)
+	is "$(sort <<<"$output")" "[0] rank 0 of 2: 2 4 6 8
+[1] rank 1 of 2: 2 4 6 8" "the one for GPUs runs on 2 ranks"
+fi
 done_testing

@@ -14,6 +14,12 @@ for name in $(grep -rhoE --include='*.[ch]' --include='*.def' \
 	has "$shown" "$name" "onehop env shows $name"
 done
 
+# no setting takes that, the id neither
+while read -r name; do
+	env "$name=?" "$onehop" env >"$scratch/out" 2>&1
+	is $? 2 "$name=?: exit code 2"
+done < <(grep -oE '^ONEHOP_\w+' <<<"$shown")
+
 while read -r name value; do
 	output=$(env "$name=$value" "$onehop" env 2>&1)
 	is $? 2 "$name=$value: exit code 2"
@@ -31,6 +37,12 @@ ONEHOP_SLOT_BYTES 4095
 ONEHOP_SLOT_BYTES 2G
 ONEHOP_SLOT_BYTES 4MB
 ONEHOP_HEAP_BYTES 99999999999999999999
+ONEHOP_DEVICE_BYTES 1K
+ONEHOP_DEVICE_SHARE cuda
+ONEHOP_FORBID_PEER 0
+ONEHOP_FORBID_PEER 0-16
+ONEHOP_FORBID_PEER 1-1
+ONEHOP_FORBID_PEER 0-1,
 ONEHOP_ALGORITHM ring
 ONEHOP_STORES Cached
 ONEHOP_TUNE yes
@@ -49,6 +61,8 @@ ONEHOP_SLOT_BYTES 4096
 ONEHOP_SLOT_BYTES 1G
 ONEHOP_SLOT_BYTES 64k
 ONEHOP_HEAP_BYTES 1024G
+ONEHOP_FORBID_PEER all
+ONEHOP_FORBID_PEER 0-1,15-2
 ONEHOP_ALGORITHM two-shot
 ONEHOP_FIRST_CALL 4294967290
 END

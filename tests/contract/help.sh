@@ -55,6 +55,9 @@ is "$(sed -nE '/^# SUBCOMMANDS/,/^# OPTIONS/s/^\*([a-z]+)\*.*/\1/p' \
 is "$(completed onehop '' | grep -v '^-')" "$subcommands" \
 	"the completion has the subcommands"
 
+has "$("$onehop" bench --help | tr -s ' \n' ' ')" "--in-place one buffer for both sides (default on host memory; not on GPU memory)" \
+	"onehop bench --help says where --in-place does not work"
+
 # flags of nccl-tests that the benchmark has not
 is "$(sed -n '/^# FLAGS OF NCCL-TESTS/,/^# COLUMNS/p' "$SOURCE/man/onehop-bench.1.scd" |
 	grep '^[- ] ' | grep -oE '\*--?[a-zA-Z_]+\*' | tr -d '*' | sort)" \

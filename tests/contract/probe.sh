@@ -36,6 +36,14 @@ runs 0 'devices 1\n'
 runs 77 'devices 0\n'
 has "$(cat err)" "finds no GPU" "says that there is none"
 is "$(cat out)" "" "and nothing on stdout"
+runs 2 'devices 0\n' --bytes 1
+if LD_LIBRARY_PATH='' ldconfig -p | grep -qF libcuda.so.1; then
+	skip "no driver" "there is one"
+else
+	LD_LIBRARY_PATH='' runs 77 ''
+	is "$(grep -o 'libcuda.so.1' err | wc -l)" 1 "no driver: says so once"
+	has "$(cat err)" "install NVIDIA's driver" "and what to do"
+fi
 runs 2 "$two" --only 0,2
 has "$(cat err)" "there is no GPU 2" "names the GPU that is not there"
 runs 3 'devices 1\nerror cuDevicePrimaryCtxRetain 46\n'

@@ -107,6 +107,17 @@ set_up 0 1 none build
 is $? 3 "no Debian, programs are missing: exit code 3"
 has "$(cat "$scratch/out")" "meson" "they are named"
 has "$(cat "$scratch/out")" "hwloc" "and the libraries"
+# those that the build asks for, each by itself
+while read -r library; do
+	for tool in cc meson ninja; do
+		fake "$tool" <<<'exit 0'
+	done
+	fake pkg-config <<<"[[ \$2 != $library ]]"
+	set_up 0 1 none build
+	is $? 3 "no Debian, $library is missing: exit code 3"
+	is "$(grep -c '^  ' "$scratch/out")" 1 "nothing else is"
+	has "$(cat "$scratch/out")" "$library" "and it is named"
+done < <(sed -nE "s/.*dependency\('(\w+)', required.*/\1/p" "$SOURCE/meson.build")
 for tool in cc meson ninja pkg-config; do
 	fake "$tool" <<<'exit 0'
 done

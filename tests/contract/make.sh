@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What `make` says of nvcc and when it asks Meson again, with made-up tools; and
+# what Meson makes of an nvcc that is absent, broken, too old or good.
+. "$(dirname "$0")/../tap.sh"
+unset CI # under which make is stricter
+
+fake=$scratch/bin
+mkdir -p "$fake" "$scratch/cuda/bin" "$scratch/tree/scripts"
+cd "$scratch/tree" || exit 1
+
+# both look in /usr/local/cuda, too
+copy()
+{
+	sed "s|/usr/local/cuda|$scratch/cuda|" "$SOURCE/$1" >"$1"
+}
+for tool in meson make ninja; do
+	found=$(command -v "$tool") || skip_all "$tool is not installed"
+	ln -s "$found" "$scratch/$tool"
+done
+# no nvcc of this machine
+for tool in sh bash ls cat grep nproc mkdir touch; do
+	ln -s "$(command -v "$tool")" "$fake/$tool"
+done
+
+# fake FILE: a program that does what stands on stdin
+fake()
+{
+	rm -f "$1"
+	{
+		echo "#!$(command -v bash)"
+		cat
+	} >"$1"
+	chmod +x "$1"
+}
+
+copy Makefile
+fake scripts/setup.sh <<<''
+fake "$fake/ninja" <<<'echo compiled'
+fake "$fake/meson" <<'END'
+echo "$*" >>calls
+mkdir -p build
+touch build/build.ninja
+echo "GPU ranks: $(cat ranks)" >build/gpu_ranks.txt
+END
+
+# makes RANKS: with a Meson that says so; leaves calls and out
+makes()
+{
+	echo "$1" >ranks
+	: >calls
+	PATH=$fake "$scratch/make" --no-print-directory >out 2>&1
+	is $? 0 "make, Meson says $1: exit code 0"
+}
+
+makes 'not built: nvcc was not found'
+is "$(cat calls)" "setup build -Dtests=disabled" "Meson is asked once"
+is "$(tail -n 1 out)" "GPU ranks: not built: nvcc was not found" \
+	"the last line says that there are no kernels, and why"
+makes built
+is "$(cat calls)" "" "nothing is new: it is not asked again"
+fake "$scratch/cuda/bin/nvcc" <<<'exit 1'
+makes 'not built: nvcc does not work'
+is "$(cat calls)" "setup --reconfigure build" "there is an nvcc: it is asked again"
+makes built
+is "$(cat calls)" "" "but once"
+fake "$fake/nvcc" <<<'exit 0 # another'
+makes built
+is "$(cat calls)" "setup --reconfigure build" "there is another one: again"
+is "$(tail -n 1 out)" "GPU ranks: built" "the last line says that there are kernels"
+fake "$fake/nvcc" <<<'exit 0 # a third one'
+makes 'not built'
+is "$(cat calls)" "" "what is built stays"
+rm "$fake/nvcc" "$scratch/cuda/bin/nvcc"
+makes 'not built'
+is "$(cat calls)" "" "also where nvcc is not in the path of \`sudo make install\`"
+
+# Meson, on the folder of the kernels alone
+mkdir -p src
+cp -r "$SOURCE/src/kernels" src/
+cp "$SOURCE/scripts/embed.py" scripts/
+cp "$SOURCE/meson_options.txt" .
+copy src/kernels/meson.build
+cat >meson.build <<'END'
+project('kernels', 'c')
+subdir('src/kernels')
+message(with_kernels ? 'built' : 'not built: ' + no_kernels)
+END
+
+# configures CODE ARGUMENT...: leaves out
+configures()
+{
+	local code=$1
+
+	shift
+	rm -rf build
+	PATH=$fake:$rest NINJA=$scratch/ninja "$scratch/meson" setup build "$@" >out 2>&1
+	is $? "$code" "meson setup $*: exit code $code"
+}
+
+# says PART
+says()
+{
+	has "$(cat out)" "$1" "it says: $1"
+}
+
+rm "$fake/meson" "$fake/ninja"
+rest=$(tr : '\n' <<<"$PATH" | while read -r directory; do
+	[[ -x $directory/nvcc ]] || printf '%s:' "$directory"
+done)
+if ! PATH=$rest command -v sed >/dev/null; then
+	skip "without nvcc" "it is where the rest is"
+else
+	configures 0
+	says "not built: nvcc was not found; install"
+	configures 1 -Dkernels=enabled
+fi
+fake "$fake/nvcc" <<<'echo "unsupported GNU version!" >&2; exit 3'
+configures 0
+says "WARNING: no kernels for GPU ranks: $fake/nvcc does not work: exit code 3, unsupported GNU version!; mend it"
+configures 1 -Dkernels=enabled
+says "ERROR: Problem encountered: $fake/nvcc does not work: exit code 3, unsupported GNU version!"
+configures 0 -Dkernels=disabled
+says "not built: switched off by -Dkernels"
+fake "$fake/nvcc" <<<'exit 4'
+configures 0
+says "does not work: exit code 4, without a word;"
+for version in 11.8 12.0; do
+	fake "$fake/nvcc" <<END
+case \$1 in
+--version) echo "Cuda compilation tools, release $version, V$version.89" ;;
+--list-gpu-arch) echo compute_75 ;;
+esac
+END
+	configures 0
+	case $version in
+	11.8) says "not built: $fake/nvcc is of CUDA 11.8" ;;
+	*) says "Message: built" ;;
+	esac
+done
+done_testing
