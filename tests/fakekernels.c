@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "cpu/reduce.h"
 #include "gpu/engine.h"
 #include "kernels/arguments.h"
@@ -48,14 +49,26 @@ static void put(uint32_t *word, uint32_t value)
 
 /* All-reduce. */
 
+/* Since when a call has waited: 0, not yet, or NO_WAIT: it may not. */
+#define NO_WAIT UINT64_MAX
+
+static bool may_wait_on(const struct oh__kernel_arguments *c, uint64_t *since)
+{
+	uint64_t now = oh__now_ns();
+
+	if (!*since)
+		*since = now;
+	return *since != NO_WAIT && (now - *since) / OH__TICK_NS <= c->timeout;
+}
+
 /* The call's epoch; every warp's goes on. */
 static uint32_t begin(const struct oh__kernel_arguments *c,
-		      const struct fakecuda_launch *launch, uint32_t *looks)
+		      const struct fakecuda_launch *launch, uint64_t *since)
 {
 	uint32_t warps = (launch->grid[0] * launch->block[0] + 31) / 32;
 	uint32_t call = see(c->epoch);
 
-	*looks = call & OH__EPOCH_DEAD ? c->looks : 0;
+	*since = call & OH__EPOCH_DEAD ? NO_WAIT : 0;
 	for (uint32_t i = 0; i < warps; i++)
 		put(c->epoch + i,
 		    ((call + 1) & ~OH__EPOCH_DEAD) | (call & OH__EPOCH_DEAD));
@@ -81,16 +94,16 @@ static void push(const struct oh__kernel_arguments *c, uint32_t to, size_t at,
 
 /* Takes packs out of a slot and leaves it empty. */
 static bool take(const struct oh__kernel_arguments *c, uint32_t from, size_t at,
-		 uint32_t *data, size_t packs, uint32_t *looks)
+		 uint32_t *data, size_t packs, uint64_t *since)
 {
-	uint32_t *late = at >= 2 * (size_t)c->half ? &c->watch->late_result
-						   : &c->watch->late;
+	uint32_t *late = at >= 2 * (size_t)c->half ? c->watch->late_result
+						   : c->watch->late;
 	uint32_t *slot = (uint32_t *)c->in[from] + at * PACK_WORDS;
 
 	for (size_t i = 0; i < packs * PACK_WORDS; i++) {
 		while ((data[i] = see(slot + i)) == OH__WORD_EMPTY) {
-			if (++*looks > c->looks) {
-				put(late, 1 + from);
+			if (!may_wait_on(c, since)) {
+				put(&late[from], 1);
 				return false;
 			}
 			sched_yield();
@@ -102,7 +115,7 @@ static bool take(const struct oh__kernel_arguments *c, uint32_t from, size_t at,
 
 static bool reduce(const struct oh__kernel_arguments *c, enum oh_dtype dtype,
 		   size_t at, size_t packs, unsigned char *result,
-		   uint32_t *looks)
+		   uint64_t *since)
 {
 	struct oh__cpu_reduce_job job = {
 		.srcs = (int)c->ranks,
@@ -118,7 +131,7 @@ static bool reduce(const struct oh__kernel_arguments *c, enum oh_dtype dtype,
 	for (uint32_t k = 0; k < c->ranks && came; k++) {
 		job.src[k] = all + k * bytes;
 		came = take(c, k, at, (uint32_t *)(void *)(all + k * bytes),
-			    packs, looks);
+			    packs, since);
 	}
 	job.dst[0] = result;
 	if (came)
@@ -128,13 +141,13 @@ static bool reduce(const struct oh__kernel_arguments *c, enum oh_dtype dtype,
 }
 
 static void one_shot(const struct oh__kernel_arguments *c, enum oh_dtype dtype,
-		     size_t half, uint32_t *looks)
+		     size_t half, uint64_t *since)
 {
 	unsigned char *result = malloc((size_t)c->packs * OH__PACK_BYTES + 1);
 
 	for (uint32_t k = 0; k < c->ranks; k++)
 		push(c, k, half, c->send, c->bytes);
-	if (result && reduce(c, dtype, half, c->packs, result, looks))
+	if (result && reduce(c, dtype, half, c->packs, result, since))
 		memcpy(c->recv, result, c->bytes);
 	free(result);
 }
@@ -152,7 +165,7 @@ static size_t part_of(const struct oh__kernel_arguments *c, uint32_t rank,
 }
 
 static void two_shot(const struct oh__kernel_arguments *c, enum oh_dtype dtype,
-		     size_t half, uint32_t *looks)
+		     size_t half, uint64_t *since)
 {
 	unsigned char *room = malloc((size_t)c->part * OH__PACK_BYTES + 1);
 	size_t results = half + 2 * (size_t)c->half, first, bytes;
@@ -166,14 +179,14 @@ static void two_shot(const struct oh__kernel_arguments *c, enum oh_dtype dtype,
 		OH__PACK_BYTES * OH__PACK_BYTES;
 	if (came && bytes)
 		came = reduce(c, dtype, half, bytes / OH__PACK_BYTES, room,
-			      looks);
+			      since);
 	for (uint32_t k = 0; k < c->ranks && came; k++)
 		push(c, k, results, room, bytes);
 	for (uint32_t k = 0; k < c->ranks && came; k++) {
 		bytes = part_of(c, k, &first);
 		came = take(c, k, results, (uint32_t *)(void *)room,
 			    (bytes + OH__PACK_BYTES - 1) / OH__PACK_BYTES,
-			    looks);
+			    since);
 		if (came)
 			memcpy((unsigned char *)c->recv + first, room, bytes);
 	}
@@ -200,7 +213,7 @@ static void push_flagged(const struct oh__kernel_arguments *c, uint32_t to,
 
 static bool take_flagged(const struct oh__kernel_arguments *c, uint32_t from,
 			 size_t half, uint32_t flag, uint32_t *data,
-			 uint32_t *looks)
+			 uint64_t *since)
 {
 	const uint32_t *slot = (uint32_t *)c->in[from] + half * PACK_WORDS;
 
@@ -210,8 +223,8 @@ static bool take_flagged(const struct oh__kernel_arguments *c, uint32_t from,
 		while ((seen = __atomic_load_n(slot + 2 * i + 1,
 					       __ATOMIC_ACQUIRE)) != flag &&
 		       seen != OH__FLAG_RELEASED) {
-			if (++*looks > c->looks) {
-				put(&c->watch->late, 1 + from);
+			if (!may_wait_on(c, since)) {
+				put(&c->watch->late[from], 1);
 				return false;
 			}
 			sched_yield();
@@ -234,7 +247,7 @@ static void blank_one(const struct oh__kernel_arguments *c, size_t half,
 }
 
 static void flagged(const struct oh__kernel_arguments *c, enum oh_dtype dtype,
-		    uint32_t call, uint32_t *looks)
+		    uint32_t call, uint64_t *since)
 {
 	size_t half = (size_t)(call & 1) * c->half;
 	size_t bytes = (size_t)c->packs * OH__PACK_BYTES;
@@ -259,7 +272,7 @@ static void flagged(const struct oh__kernel_arguments *c, enum oh_dtype dtype,
 		else
 			came = take_flagged(
 				c, k, half, flag,
-				(uint32_t *)(void *)(all + k * bytes), looks);
+				(uint32_t *)(void *)(all + k * bytes), since);
 	}
 	if (came) {
 		oh__cpu_reducer_named("plain")
@@ -303,7 +316,7 @@ static void send_chunks(const struct oh__kernel_arguments *c, uint32_t call,
 }
 
 static bool await_chunks(const struct oh__kernel_arguments *c, uint32_t call,
-			 size_t chunk, uint32_t *looks)
+			 size_t chunk, uint64_t *since)
 {
 	for (size_t i = 0; i * chunk < c->packs; i++) {
 		const uint32_t *flag =
@@ -313,8 +326,8 @@ static bool await_chunks(const struct oh__kernel_arguments *c, uint32_t call,
 		while ((seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE)) !=
 			       (call | OH__FLAG_BIT) &&
 		       seen != OH__FLAG_RELEASED) {
-			if (++*looks > c->looks) {
-				put(&c->watch->late, 2 - c->rank);
+			if (!may_wait_on(c, since)) {
+				put(&c->watch->late[1 - c->rank], 1);
 				return false;
 			}
 			sched_yield();
@@ -325,7 +338,7 @@ static bool await_chunks(const struct oh__kernel_arguments *c, uint32_t call,
 
 static void staged(const struct oh__kernel_arguments *c, enum oh_dtype dtype,
 		   uint32_t call, const struct fakecuda_launch *launch,
-		   uint32_t *looks)
+		   uint64_t *since)
 {
 	size_t half = (size_t)(call & 1) * c->half * OH__PACK_BYTES;
 	size_t bytes = (size_t)c->packs * OH__PACK_BYTES;
@@ -344,7 +357,7 @@ static void staged(const struct oh__kernel_arguments *c, enum oh_dtype dtype,
 	memcpy(all, c->send, c->bytes);
 	job.src[c->rank] = all;
 	job.src[1 - c->rank] = (unsigned char *)c->in[1 - c->rank] + half;
-	if (await_chunks(c, call, launch->block[0] / 2, looks)) {
+	if (await_chunks(c, call, launch->block[0] / 2, since)) {
 		oh__cpu_reducer_named("plain")
 			->reduce[dtype][c->average ? OH_AVG : OH_SUM](&job);
 		memcpy(c->recv, job.dst[0], c->bytes);
@@ -380,22 +393,23 @@ static void spoil(const struct oh__kernel_arguments *c, uint32_t call)
 static void all_reduce(const struct fakecuda_launch *launch)
 {
 	struct oh__kernel_arguments c;
-	uint32_t looks, call;
+	uint64_t since;
+	uint32_t call;
 	size_t half;
 
 	memcpy(&c, launch->arguments, sizeof(c));
-	call = begin(&c, launch, &looks);
+	call = begin(&c, launch, &since);
 	half = (size_t)(call & 1) * c.half;
 	if (!c.packs)
 		return;
 	if (strstr(launch->kernel, "flagged"))
-		flagged(&c, dtype_of(launch->kernel), call, &looks);
+		flagged(&c, dtype_of(launch->kernel), call, &since);
 	else if (strstr(launch->kernel, "staged"))
-		staged(&c, dtype_of(launch->kernel), call, launch, &looks);
+		staged(&c, dtype_of(launch->kernel), call, launch, &since);
 	else if (strstr(launch->kernel, "one_shot"))
-		one_shot(&c, dtype_of(launch->kernel), half, &looks);
+		one_shot(&c, dtype_of(launch->kernel), half, &since);
 	else
-		two_shot(&c, dtype_of(launch->kernel), half, &looks);
+		two_shot(&c, dtype_of(launch->kernel), half, &since);
 	spoil(&c, call);
 }
 
@@ -433,7 +447,6 @@ static void check_read(const struct fakecuda_launch *launch)
 	struct oh__check_arguments c;
 
 	memcpy(&c, launch->arguments, sizeof(c));
-	*c.look_ns = 500 * OH__CHECK_LOOKS;
 	for (uint32_t k = 0; k < launch->grid[0]; k++) {
 		uint32_t stored = 0, loaded = 0;
 

@@ -228,7 +228,7 @@ static void fill_arguments(const struct rig *rig, int index,
 	a->rank = (uint32_t)index;
 	a->ranks = (uint32_t)rig->ranks;
 	a->average = call->average;
-	a->looks = call->looks ? call->looks : 10000000;
+	a->timeout = call->timeout ? call->timeout : 5000;
 	a->epoch = (uint32_t *)(rank->epoch + epochs_at[call->algorithm]);
 	a->watch = &rig->watch[index];
 	for (int k = 0; k < rig->ranks; k++) {

@@ -74,7 +74,7 @@ struct rig_call {
 	/* bit i: rank i runs the kernel for anything, where another would do */
 	uint32_t general;
 	size_t half_bytes; /* of a slot; 0: RIG_HALF_BYTES */
-	uint32_t looks;
+	uint32_t timeout; /* ticks; 0: seconds */
 	uint32_t absent; /* bit i: rank i does not come */
 };
 

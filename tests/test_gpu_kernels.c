@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "cpu/reduce.h"
 #include "kernel_rig.h"
 #include "tap.h"
@@ -63,6 +64,13 @@ static void expect(const struct rig_call *call)
 	plain->reduce[call->dtype][call->average ? OH_AVG : OH_SUM](&job);
 }
 
+static bool is_late(int rank)
+{
+	static const struct oh__kernel_watch none;
+
+	return memcmp(&rig.watch[rank], &none, sizeof(none));
+}
+
 /* New data, one call, every rank's result. */
 static bool try_once(const struct rig_call *call)
 {
@@ -76,7 +84,7 @@ static bool try_once(const struct rig_call *call)
 	expect(call);
 	for (int i = 0; i < rig.ranks; i++)
 		if (!rig_get(&rig, i, call->recv_at, out, call->bytes) ||
-		    memcmp(out, due, call->bytes) || rig.watch[i].late)
+		    memcmp(out, due, call->bytes) || is_late(i))
 			return false;
 	return true;
 }
@@ -156,7 +164,7 @@ static void test_bits(int ranks, enum rig_placement placement)
 #define BATCH 64
 #define BATCH_BYTES ((size_t)32768)
 
-static uint32_t batch_looks; /* 0: as many as it takes */
+static uint32_t batch_timeout; /* 0: as long as it takes */
 static int batch_algorithm = -1; /* all */
 
 static enum rig_algorithm draw_algorithm(void)
@@ -182,7 +190,7 @@ static bool try_batch(void)
 			.send_at = (size_t)n * BATCH_BYTES,
 			.recv_at = (size_t)n * BATCH_BYTES,
 			.general = (uint32_t)random_word(),
-			.looks = batch_looks,
+			.timeout = batch_timeout,
 		};
 	}
 	for (int i = 0; i < rig.ranks; i++) {
@@ -229,20 +237,35 @@ static void test_row(int ranks, uint32_t epoch)
 	rig_end(&rig);
 }
 
-/* One rank does not come: the others leave, and say so. */
+static uint64_t run_for_ns(const struct rig_call *call, bool *done)
+{
+	uint64_t start = oh__now_ns();
+
+	*done = rig_launch(&rig, call) && rig_wait(&rig);
+	return oh__now_ns() - start;
+}
+
+/* One rank does not come: the others leave, and say so; not before the
+ * deadline, unless the communicator has failed. */
 static void test_absent(void)
 {
 	struct rig_call call = {
-		.dtype = OH_F32, .bytes = 4096, .looks = 100000, .absent = 2};
+		.dtype = OH_F32, .bytes = 4096, .timeout = 200, .absent = 2};
 	struct rig_call after = {.dtype = OH_F32, .bytes = 4096};
+	uint64_t waited_ns;
+	bool done;
 
 	tap_ok(rig_begin(&rig, 2, RIG_VRAM, 8, 128), "two ranks");
-	tap_ok(rig_launch(&rig, &call) && rig_wait(&rig) &&
-		       rig.watch[0].late == 1 + 1,
-	       "a rank that waits in vain leaves, and says for whom");
+	waited_ns = run_for_ns(&call, &done);
+	tap_ok(done && rig.watch[0].late[1] && !rig.watch[0].late[0] &&
+		       waited_ns >= (uint64_t)call.timeout * OH__TICK_NS,
+	       "a rank that waits in vain leaves at the deadline, and says for "
+	       "whom");
 	/* the communicator has failed: kernels that are queued do not wait */
-	tap_ok(rig_set_epochs(&rig, OH__EPOCH_DEAD) &&
-		       rig_launch(&rig, &call) && rig_wait(&rig),
+	call.timeout = 60000;
+	done = rig_set_epochs(&rig, OH__EPOCH_DEAD);
+	waited_ns = done ? run_for_ns(&call, &done) : 0;
+	tap_ok(done && waited_ns < 30000 * OH__NS_PER_MS,
 	       "later kernels do not wait");
 	rig_end(&rig);
 	tap_ok(rig_begin(&rig, 2, RIG_VRAM, 8, 128) && try_once(&after),
@@ -333,7 +356,7 @@ static bool is_batch_right(enum rig_algorithm algorithm)
 	int fine = 0;
 
 	/* a lost pack is waited for in vain, in this call and those behind */
-	batch_looks = 100000;
+	batch_timeout = 50;
 	batch_algorithm = (int)algorithm;
 	while (fine < 30 && try_batch())
 		fine++;

@@ -203,6 +203,11 @@ struct oh_comm_options {
  * until the deadline, or five seconds, and five more by those that wait for
  * rank 0. NULL options: all from the environment.
  *
+ * Ranks of one process need a GPU each. On one GPU they share its queues,
+ * which may keep a kernel behind one that waits for it until the deadline; a
+ * warning says so. Ranks of different processes may share a GPU; they take
+ * turns of milliseconds.
+ *
  * Memory: for each rank a segment of about twice ONEHOP_SLOT_BYTES (4M),
  * touched as it is used, and address space of ONEHOP_HEAP_BYTES (16G) for
  * oh_comm_alloc. With GPUs, up to ONEHOP_DEVICE_BYTES (64M) of GPU memory for
@@ -221,11 +226,11 @@ OH_API enum oh_status oh_comm_create(const struct oh_comm_options *options,
 /*
  * For one thread that owns several GPUs: makes a communicator for each of
  * count ranks (1 to OH_MAX_RANKS), rank i on devices[i], NULL: on device i.
- * Two ranks may share a device. comms gets count of them, or none. Each takes
- * the calls of its rank: on GPU memory this thread makes them one after the
- * other, rank by rank. On host memory a call waits for the other ranks, so
- * there each needs a thread of its own. Blocks as oh_comm_create does, whose
- * errors it has.
+ * Two ranks had better not share a device (see above). comms gets count of
+ * them, or none. Each takes the calls of its rank: on GPU memory this thread
+ * makes them one after the other, rank by rank. On host memory a call waits for
+ * the other ranks, so there each needs a thread of its own. Blocks as
+ * oh_comm_create does, whose errors it has.
  */
 OH_API enum oh_status oh_comm_create_all(int count, const int *devices,
 					 struct oh_comm **comms);
@@ -415,7 +420,7 @@ struct oh_route {
 	 * they are used where they are; an all-reduce works as two-shot then */
 	char algorithm_direct[32];
 	/* "shm"; on GPU memory that of all pairs of ranks, "mixed" if they
-	 * differ */
+	 * differ, "self" with one rank */
 	char placement[32];
 	char stores[32]; /* "vector", "string" or "non-temporal" */
 	char reducer[32]; /* "avx512", ...: the reduction code; "cuda" */

@@ -135,8 +135,11 @@ enum oh_status oh__run_rounds(struct oh_comm *comm, const struct oh__row *row,
 
 		round.bytes = bytes - at < row->round_bytes ? bytes - at
 							    : row->round_bytes;
-		round.send = (const uint8_t *)call->send + at;
-		round.recv = (uint8_t *)call->recv + at;
+		/* of a broadcast only one of the two may be there */
+		if (call->send)
+			round.send = (const uint8_t *)call->send + at;
+		if (call->recv)
+			round.recv = (uint8_t *)call->recv + at;
 		status = engine(&comm->cpu, &round);
 		if (status)
 			return status;

@@ -112,3 +112,10 @@ int oh__gpu_find_mismatch(const struct oh__gpu *gpu, char *text, size_t room)
 	}
 	return -1;
 }
+
+bool oh__gpu_is_behind(const struct oh__gpu *gpu, int rank)
+{
+	const struct oh__mailbox *m = gpu->mailbox;
+
+	return calls_of(m->peer[rank]) < calls_of(m->own);
+}

@@ -16,4 +16,7 @@ void oh__gpu_note_call(struct oh__gpu *gpu, const struct oh__gpu_call *call);
 /* A rank whose calls differ, -1 if none; text: in what. */
 int oh__gpu_find_mismatch(const struct oh__gpu *gpu, char *text, size_t room);
 
+/* Has the rank made fewer calls than this one? */
+bool oh__gpu_is_behind(const struct oh__gpu *gpu, int rank);
+
 #endif

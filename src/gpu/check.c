@@ -15,8 +15,6 @@ static enum oh_status run(struct oh__gpu *gpu, CUfunction kernel,
 		.own = (void *)areas->own,
 		.result = (void *)(gpu->host_device +
 				   offsetof(struct oh__gpu_host, result)),
-		.look_ns = (void *)(gpu->host_device +
-				    offsetof(struct oh__gpu_host, look_ns)),
 	};
 	void *parameters[] = {&arguments};
 	CUlaunchConfig config = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "gpu/device.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -245,8 +246,10 @@ static enum oh_status open_context(struct oh__gpu_device *d, int ranks,
 	status = oh__gpu_enter(d, &mode);
 	if (status)
 		return status;
+	/* before whatever waits for a place; the driver knows its own highest
+	 */
 	status = OH__CUDA(d->cuda->cuStreamCreateWithPriority(
-		&d->stream, CU_STREAM_NON_BLOCKING, 0));
+		&d->stream, CU_STREAM_NON_BLOCKING, INT_MIN));
 	if (!status)
 		status = load_module(d, facts);
 	if (!status)
@@ -268,6 +271,18 @@ static int current_device(const struct oh__cuda *cuda)
 	CUdevice device;
 
 	return cuda->cuCtxGetDevice(&device) ? -1 : device;
+}
+
+bool oh__gpu_share_gpu(const struct oh__gpu_facts *one,
+		       const struct oh__gpu_facts *other)
+{
+	return !memcmp(one->uuid, other->uuid, sizeof(one->uuid));
+}
+
+bool oh__gpu_share_process(const struct oh__gpu_facts *one,
+			   const struct oh__gpu_facts *other)
+{
+	return !memcmp(one->process, other->process, sizeof(one->process));
 }
 
 bool oh__gpu_is_wanted(const int *wanted)

@@ -34,6 +34,12 @@ struct oh__gpu_facts {
 	char why_not[160];
 };
 
+/* Do they use one GPU; are they of one process? */
+bool oh__gpu_share_gpu(const struct oh__gpu_facts *one,
+		       const struct oh__gpu_facts *other);
+bool oh__gpu_share_process(const struct oh__gpu_facts *one,
+			   const struct oh__gpu_facts *other);
+
 enum oh__gpu_dtype {
 	OH__GPU_F32,
 	OH__GPU_F16,

@@ -16,9 +16,6 @@
 #include "gpu/check.h"
 #include "gpu/watch.h"
 
-/* A thread's looks: fewer would be a deadline of microseconds. */
-#define LEAST_LOOKS 1000
-
 static enum oh_status meet(struct oh__rendezvous *rendezvous,
 			   enum oh_status status)
 {
@@ -51,10 +48,29 @@ static enum oh_status exchange_facts(struct oh__gpu *gpu,
 	return OH_OK;
 }
 
-static bool same_gpu(const struct oh__gpu *gpu, int one, int other)
+bool oh__gpu_share_queues(const struct oh__gpu *gpu, int rank)
 {
-	return !memcmp(gpu->facts[one].uuid, gpu->facts[other].uuid,
-		       sizeof(gpu->facts[one].uuid));
+	const struct oh__gpu_facts *mine = &gpu->facts[gpu->rank];
+	const struct oh__gpu_facts *theirs = &gpu->facts[rank];
+
+	return rank != gpu->rank && oh__gpu_share_gpu(mine, theirs) &&
+	       oh__gpu_share_process(mine, theirs);
+}
+
+/* Once for each, by the later one. */
+static void warn_of_shared_queues(const struct oh__gpu *gpu)
+{
+	for (int i = 0; i < gpu->rank; i++)
+		if (oh__gpu_share_queues(gpu, i)) {
+			oh__log(OH_LOG_WARN,
+				"ranks %d and %d are of one process on one "
+				"GPU: its queues may keep a kernel of one "
+				"behind a kernel of the other that waits for "
+				"it, until the deadline; use a process for "
+				"each",
+				i, gpu->rank);
+			return;
+		}
 }
 
 /* How many ranks share this rank's GPU, itself too. */
@@ -63,7 +79,8 @@ static uint32_t sharers(const struct oh__gpu *gpu)
 	uint32_t count = 0;
 
 	for (int i = 0; i < gpu->ranks; i++)
-		count += same_gpu(gpu, gpu->rank, i);
+		count += oh__gpu_share_gpu(&gpu->facts[gpu->rank],
+					   &gpu->facts[i]);
 	return count;
 }
 
@@ -188,18 +205,12 @@ static enum oh_status exchange_offers(struct oh__gpu *gpu,
 	return options->exchange(options->context, &own, sizeof(own), offers);
 }
 
-static bool same_process(const struct oh__gpu *gpu, int one, int other)
-{
-	return !memcmp(gpu->facts[one].process, gpu->facts[other].process,
-		       sizeof(gpu->facts[one].process));
-}
-
 static void open_offer(struct oh__gpu *gpu, int peer,
 		       const struct oh__gpu_offer *offer)
 {
 	struct oh__gpu_way *way = &gpu->rows[gpu->rank].way[peer];
 
-	if (same_process(gpu, gpu->rank, peer)) {
+	if (oh__gpu_share_process(&gpu->facts[gpu->rank], &gpu->facts[peer])) {
 		way->tried = OH__GPU_SAME_PROCESS;
 	} else if (offer->code) {
 		way->code = offer->code;
@@ -360,17 +371,6 @@ static enum oh_status blank(struct oh__gpu *gpu)
 	return status;
 }
 
-/* A count of looks that takes as long as the deadline of a call. */
-static void set_looks(struct oh__gpu *gpu)
-{
-	double look_ns = (double)gpu->host->look_ns / OH__CHECK_LOOKS;
-	double looks = (double)gpu->timeout_ns / (look_ns < 1 ? 1 : look_ns);
-
-	gpu->looks = looks > UINT32_MAX - 1 ? UINT32_MAX - 1
-		     : looks < LEAST_LOOKS  ? LEAST_LOOKS
-					    : (uint32_t)looks;
-}
-
 /* How many blocks of the class the GPU holds at a time, whichever of its
  * kernels they run. */
 static enum oh_status room_of(const struct oh__gpu *gpu,
@@ -404,7 +404,8 @@ static enum oh_status room_of(const struct oh__gpu *gpu,
  * A kernel waits for other ranks' kernels, so those must find room beside
  * whatever waits on their GPU. Room for two: another rank's or communicator's
  * runs beside it, in whatever order the ranks start them. Room for three where
- * a kernel may be placed before its turn.
+ * a kernel may be placed before its turn. One block of two grids is left to
+ * what ends the waits.
  */
 static enum oh_status set_grids(struct oh__gpu *gpu)
 {
@@ -422,8 +423,8 @@ static enum oh_status set_grids(struct oh__gpu *gpu)
 		status = room_of(gpu, class, &room);
 		grid->blocks =
 			class->blocks ? class->blocks : facts->multiprocessors;
-		if (most > room / (2 * ranks))
-			most = room / (2 * ranks);
+		if (most > (room - 1) / (2 * ranks))
+			most = (room - 1) / (2 * ranks);
 		if (grid->blocks > most)
 			grid->blocks = most ? most : 1;
 		/* host memory is emptied by stores that only a kernel's end
@@ -445,6 +446,7 @@ static enum oh_status build(struct oh__gpu *gpu,
 	struct oh__gpu_offer offers[OH_MAX_RANKS];
 
 	memset(offers, 0, sizeof(offers));
+	warn_of_shared_queues(gpu);
 	if (!status)
 		status = prepare(gpu, options, fds);
 	status = oh__rendezvous_share(rendezvous, status, fds, taken);
@@ -466,7 +468,6 @@ static enum oh_status build(struct oh__gpu *gpu,
 		status = oh__gpu_wait(&gpu->device, options->deadline_ns,
 				      "the set-up of its mailbox");
 	oh__fd_close(&gpu->memory.pinned_fd);
-	set_looks(gpu);
 	if (!status)
 		status = set_grids(gpu);
 	if (!status)

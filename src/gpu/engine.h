@@ -25,7 +25,6 @@
 struct oh__gpu_host {
 	struct oh__kernel_watch watch;
 	struct oh__check_result result[OH_MAX_RANKS];
-	uint32_t look_ns; /* what 1024 looks at a mailbox in vain take */
 };
 
 /* How a class is launched. */
@@ -58,7 +57,6 @@ struct oh__gpu {
 	CUdeviceptr host_device; /* the same as the GPU sees it */
 	CUdeviceptr epochs;
 	bool any_pinned;
-	uint32_t looks;
 	struct oh__gpu_grid grid[OH__GPU_CLASSES];
 	struct oh__gpu_order order;
 	uint64_t calls; /* that were made */
@@ -83,7 +81,7 @@ struct oh__gpu_options {
 	uint64_t budget_bytes; /* of a mailbox */
 	enum oh__gpu_share share; /* the same on all ranks */
 	uint32_t first_epoch;
-	const uint32_t *forbidden; /* of oh__gpu_read_forbidden */
+	const uint32_t *forbidden; /* as of oh__parse_pairs */
 	uint64_t call_timeout_ns;
 	uint64_t deadline_ns; /* of the set-up */
 	struct oh__mailbox *mailbox; /* connected */
@@ -98,6 +96,10 @@ struct oh__gpu_options {
 enum oh_status oh__gpu_connect(struct oh__gpu *gpu,
 			       const struct oh__gpu_options *options,
 			       struct oh__rendezvous *rendezvous);
+
+/* Is the rank another one of this process on this GPU? Then they use one
+ * context, whose queues may keep a kernel behind one that waits for it. */
+bool oh__gpu_share_queues(const struct oh__gpu *gpu, int rank);
 
 /* Works in every state, a zeroed one too. No kernel of a call may be waiting.
  */

@@ -66,6 +66,14 @@ static void *slot_of(const struct oh__gpu *gpu,
 	return (void *)(base + oh__gpu_slot(class, from));
 }
 
+/* At least one more than asked for: the clock may be about to tick. */
+static uint32_t ticks_of(uint64_t ns)
+{
+	uint64_t ticks = ns / OH__TICK_NS + 1;
+
+	return ticks < OH__TICKS / 2 ? (uint32_t)ticks : OH__TICKS / 2;
+}
+
 static void fill_arguments(const struct oh__gpu *gpu,
 			   const struct oh__gpu_class *class,
 			   const struct oh__gpu_call *call,
@@ -86,7 +94,7 @@ static void fill_arguments(const struct oh__gpu *gpu,
 	a->rank = (uint32_t)gpu->rank;
 	a->ranks = ranks;
 	a->average = call->average;
-	a->looks = gpu->looks;
+	a->timeout = ticks_of(gpu->timeout_ns);
 	a->pause = class->pause;
 	a->epoch = (uint32_t *)gpu->epochs + class->first_epoch;
 	a->watch = (void *)(gpu->host_device +

@@ -20,6 +20,7 @@
 /* A warp that stores its epoch may undo what a release did, and a rank that
  * fails later leaves new gaps: so often, then all is quiet. */
 #define RELEASES 50
+#define RELEASE_BLOCKS 256
 /* Between looks after that: for ranks that are lost later still. */
 #define SLOW_MS 200
 
@@ -77,6 +78,21 @@ static void look_at_lives(struct oh__gpu *gpu)
 		     "the process of a rank has ended");
 }
 
+/* A rank that has left is missed by the calls that it has not made. */
+static void look_at_leavers(struct oh__gpu *gpu)
+{
+	uint32_t left = oh__ranks_left(gpu->mailbox);
+
+	for (int i = 0; i < gpu->ranks; i++)
+		if (i != gpu->rank && left >> i & 1 &&
+		    oh__gpu_is_behind(gpu, i)) {
+			fail(gpu, OH_ERR_PEER_LOST, i,
+			     "a rank has destroyed its communicator without a "
+			     "call that this one has made");
+			return;
+		}
+}
+
 static void look_at_calls(struct oh__gpu *gpu)
 {
 	char why[200];
@@ -86,32 +102,50 @@ static void look_at_calls(struct oh__gpu *gpu)
 		fail(gpu, OH_ERR_MISMATCH, culprit, why);
 }
 
-/* A missing result blames its rank only if for a quarter of the deadline no
- * kernel has named another one: those who wait for results look a little more
- * often than those who wait for data, and so give up earlier. */
+/* Those that kernels have waited for in vain, a bit each. */
+static uint32_t late_ones(const uint32_t *words)
+{
+	uint32_t late = 0;
+
+	for (int i = 0; i < OH__KERNEL_RANKS; i++)
+		/* a kernel writes them, or on the fake a thread */
+		if (__atomic_load_n(&words[i], __ATOMIC_RELAXED))
+			late |= 1u << i;
+	return late;
+}
+
+/*
+ * Of several that are late one that has left is to blame. A missing result
+ * blames its rank only if for a quarter of the deadline no kernel has missed
+ * data: who waits for results may give up a little earlier.
+ */
 static void look_at_kernels(struct oh__gpu *gpu)
 {
 	const struct oh__kernel_watch *watch = &gpu->host->watch;
-	/* a kernel writes them, or on the fake a thread */
-	uint32_t late = __atomic_load_n(&watch->late, __ATOMIC_RELAXED);
-	uint32_t late_result =
-		__atomic_load_n(&watch->late_result, __ATOMIC_RELAXED);
+	uint32_t late = late_ones(watch->late), left;
+	uint32_t late_result = late_ones(watch->late_result);
 	int culprit;
-	bool left;
 
 	if (!late && late_result && !gpu->missed_ns)
 		gpu->missed_ns = oh__now_ns();
 	if (!late && gpu->missed_ns &&
 	    oh__now_ns() - gpu->missed_ns >= gpu->timeout_ns / 4)
 		late = late_result;
-	culprit = (int)late - 1;
-	if (!late || culprit >= gpu->ranks)
+	late &= (1u << gpu->ranks) - 1;
+	if (!late)
 		return;
-	left = oh__ranks_left(gpu->mailbox) >> culprit & 1;
+	left = oh__ranks_left(gpu->mailbox) & late;
+	culprit = __builtin_ctz(left ? left : late);
 	fail(gpu, left ? OH_ERR_PEER_LOST : OH_ERR_TIMEOUT, culprit,
 	     left ? "a kernel waits for a rank that has destroyed its "
 		    "communicator"
-		  : "a kernel has waited for a rank until the deadline");
+	     : oh__gpu_share_queues(gpu, culprit)
+		     ? "a kernel has waited for a rank until the deadline; "
+		       "both "
+		       "are of one process on one GPU, where work of one may "
+		       "be queued behind a waiting kernel of the other: use a "
+		       "process for each"
+		     : "a kernel has waited for a rank until the deadline");
 }
 
 /* Ranks from which nothing more is waited for: the dead, those that failed, and
@@ -148,7 +182,7 @@ static void release(const struct oh__gpu *gpu, CUdeviceptr slot, uint64_t bytes,
 	};
 	void *parameters[] = {&arguments};
 	CUlaunchConfig config = {
-		.gridDimX = 32,
+		.gridDimX = RELEASE_BLOCKS,
 		.gridDimY = 1,
 		.gridDimZ = 1,
 		.blockDimX = OH__RELEASE_THREADS,
@@ -228,6 +262,8 @@ static void look(struct oh__gpu *gpu, struct releases *done)
 {
 	if (!failure_of(gpu))
 		look_at_lives(gpu);
+	if (!failure_of(gpu))
+		look_at_leavers(gpu);
 	if (!failure_of(gpu))
 		look_at_calls(gpu);
 	if (!failure_of(gpu))

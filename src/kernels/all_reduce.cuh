@@ -71,9 +71,9 @@ is_other(int k, const struct oh__kernel_arguments &c)
 }
 
 /* The call's epoch, without the dead bit; its parity is the half. Who starts when
- * the communicator has failed has no looks left. */
+ * the communicator has failed does not wait. */
 static __device__ __forceinline__ uint32_t
-begin_call(const struct oh__kernel_arguments &c, uint32_t thread, uint32_t &looks)
+begin_call(const struct oh__kernel_arguments &c, uint32_t thread, uint32_t &waited)
 {
 #ifdef OH_FAULT_BLOCK_EPOCH /* for the test that must notice it */
 	volatile uint32_t *epoch = c.epoch + blockIdx.x;
@@ -86,7 +86,7 @@ begin_call(const struct oh__kernel_arguments &c, uint32_t thread, uint32_t &look
 
 	dawdle();
 	call = *epoch;
-	looks = call & OH__EPOCH_DEAD ? c.looks : 0;
+	waited = call & OH__EPOCH_DEAD ? NO_WAIT : 0;
 	__syncwarp();
 	if (advances)
 		*epoch = ((call + 1) & ~OH__EPOCH_DEAD) |
@@ -114,7 +114,7 @@ slot_of(const struct oh__kernel_arguments &c, int k)
 template <int RANKS, bool FAST>
 static __device__ __forceinline__ bool
 await_packs(const struct oh__kernel_arguments &c, uint32_t at, uint4 *v,
-	    uint32_t &looks)
+	    uint32_t &waited)
 {
 	bool missing;
 
@@ -129,7 +129,7 @@ await_packs(const struct oh__kernel_arguments &c, uint32_t at, uint4 *v,
 #pragma unroll
 		for (int k = 0; k < RANKS; k++)
 			missing |= has_hole(v[k]);
-		if (missing && !may_look_on(c, looks)) {
+		if (missing && !may_look_on(c, waited)) {
 #pragma unroll
 			for (int k = 0; k < RANKS; k++)
 				if (has_hole(v[k]))
@@ -169,18 +169,18 @@ static __device__ __forceinline__ void
 one_shot(const struct oh__kernel_arguments &c)
 {
 	const uint32_t threads = gridDim.x * blockDim.x;
-	uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, looks, half;
+	uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, waited, half;
 	uint4 own = make_uint4(0, 0, 0, 0), v[RANKS];
 
 	begin_kernel<RANKS>(c);
 	if (i < c.packs)
 		own = vector<FAST>::take(c, i);
-	half = half_of(c, begin_call(c, i, looks));
+	half = half_of(c, begin_call(c, i, waited));
 	while (i < c.packs) {
 		push<RANKS, FAST>(c, half + i, sendable(own));
 		if (c.pause)
 			pause(c);
-		if (!await_packs<RANKS, FAST>(c, half + i, v, looks))
+		if (!await_packs<RANKS, FAST>(c, half + i, v, waited))
 			return;
 		make_all_empty<RANKS, FAST>(c, half + i);
 		vector<FAST>::put(c, i, combine<T, RANKS, FAST>(v, c));
@@ -261,7 +261,7 @@ scatter(const struct oh__kernel_arguments &c, const struct parts &p,
 template <int RANKS, bool FAST>
 static __device__ __forceinline__ bool
 await_others(const struct oh__kernel_arguments &c, uint32_t at, uint4 own,
-	     uint4 *v, uint32_t &looks)
+	     uint4 *v, uint32_t &waited)
 {
 	bool missing;
 
@@ -279,7 +279,7 @@ await_others(const struct oh__kernel_arguments &c, uint32_t at, uint4 own,
 		for (int k = 0; k < RANKS; k++)
 			missing |= is_other<RANKS, FAST>(k, c) &&
 				   has_hole(v[k]);
-		if (missing && !may_look_on(c, looks)) {
+		if (missing && !may_look_on(c, waited)) {
 #pragma unroll
 			for (int k = 0; k < RANKS; k++)
 				if (is_other<RANKS, FAST>(k, c) &&
@@ -295,7 +295,7 @@ await_others(const struct oh__kernel_arguments &c, uint32_t at, uint4 own,
 template <class T, int RANKS, bool FAST>
 static __device__ __forceinline__ bool
 reduce_part(const struct oh__kernel_arguments &c, const struct parts &p,
-	    uint32_t first, uint32_t half, uint32_t results, uint32_t &looks)
+	    uint32_t first, uint32_t half, uint32_t results, uint32_t &waited)
 {
 	const uint32_t threads = gridDim.x * blockDim.x;
 	uint4 v[RANKS], sum;
@@ -303,7 +303,7 @@ reduce_part(const struct oh__kernel_arguments &c, const struct parts &p,
 	for (uint32_t i = first; i < p.own; i += threads) {
 		uint4 own = vector<FAST>::take(c, p.own_first + i);
 
-		if (!await_others<RANKS, FAST>(c, half + i, own, v, looks))
+		if (!await_others<RANKS, FAST>(c, half + i, own, v, waited))
 			return false;
 		sum = combine<T, RANKS, FAST>(v, c);
 #pragma unroll
@@ -321,7 +321,7 @@ reduce_part(const struct oh__kernel_arguments &c, const struct parts &p,
 template <int RANKS, bool FAST>
 static __device__ __forceinline__ void
 gather(const struct oh__kernel_arguments &c, const struct parts &p,
-       uint32_t first, uint32_t results, uint32_t &looks)
+       uint32_t first, uint32_t results, uint32_t &waited)
 {
 	const uint32_t threads = gridDim.x * blockDim.x;
 
@@ -332,7 +332,7 @@ gather(const struct oh__kernel_arguments &c, const struct parts &p,
 		uint4 v = load(in);
 
 		while (has_hole(v)) {
-			if (!may_look_on(c, looks)) {
+			if (!may_look_on(c, waited)) {
 				tell_late_result(c, owner);
 				return;
 			}
@@ -355,16 +355,16 @@ two_shot(const struct oh__kernel_arguments &c)
 	const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x;
 	const struct parts p = parts_of(c);
 	uint4 v = make_uint4(0, 0, 0, 0);
-	uint32_t looks, half, results;
+	uint32_t waited, half, results;
 
 	begin_kernel<RANKS>(c);
 	if (first < p.others)
 		v = vector<FAST>::take(c, other_pack(p, first));
-	half = half_of(c, begin_call(c, first, looks));
+	half = half_of(c, begin_call(c, first, waited));
 	results = half + 2 * c.half;
 	scatter<RANKS, FAST>(c, p, first, half, v);
-	if (reduce_part<T, RANKS, FAST>(c, p, first, half, results, looks))
-		gather<RANKS, FAST>(c, p, first, results, looks);
+	if (reduce_part<T, RANKS, FAST>(c, p, first, half, results, waited))
+		gather<RANKS, FAST>(c, p, first, results, waited);
 }
 
 #endif

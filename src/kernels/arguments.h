@@ -27,11 +27,15 @@
 
 /* In host memory that the device has mapped. */
 struct oh__kernel_watch {
-	/* a kernel's: 1 + the rank that it has waited for long enough; of a
-	 * two-shot's results, which that rank may owe to another's being late
+	/* a kernel has waited for that rank's data until the deadline; or for
+	 * its results in a two-shot, which it may owe to another's being late
 	 */
-	uint32_t late, late_result;
+	uint32_t late[OH__KERNEL_RANKS], late_result[OH__KERNEL_RANKS];
 };
+
+/* What the kernels' clock counts in, about a millisecond, and how far. */
+#define OH__TICK_NS (1u << 20)
+#define OH__TICKS 0x3fffffffu
 
 /* An all-reduce. */
 struct oh__kernel_arguments {
@@ -46,8 +50,9 @@ struct oh__kernel_arguments {
 	uint32_t flags, flags_half;
 	uint32_t rank, ranks;
 	uint32_t average;
-	/* a thread that has looked so often in vain leaves; below UINT32_MAX */
-	uint32_t looks;
+	/* a thread that has waited for so many ticks leaves; OH__TICKS / 2 at
+	 * most */
+	uint32_t timeout;
 	/* cycles from sending to the first look: a look through PCIe that comes
 	 * too early costs a whole round trip */
 	uint32_t pause;
@@ -70,13 +75,13 @@ struct oh__release_arguments {
 	uint32_t flagged;
 };
 
-#define OH__RELEASE_THREADS 256
+/* The smallest block: it finds place where any other would. */
+#define OH__RELEASE_THREADS 32
 
 /* The check of a pair's memory; an area holds a pattern of every rank and one
  * of its owner. */
 #define OH__CHECK_WORDS 1024
 #define OH__CHECK_THREADS 256
-#define OH__CHECK_LOOKS 1024
 #define OH__CHECK_AREA_BYTES ((OH__KERNEL_RANKS + 1) * OH__CHECK_WORDS * 4)
 
 struct oh__check_result {
@@ -91,8 +96,6 @@ struct oh__check_arguments {
 	void *peer[OH__KERNEL_RANKS]; /* rank k's as seen here; NULL: not tried
 				       */
 	struct oh__check_result *result; /* one a rank, in host memory */
-	/* of OH__CHECK_LOOKS looks at the own area, one after the other */
-	uint32_t *look_ns;
 };
 
 /* A measurement of `onehop probe`, of whichever of its kernels. Patterns are

@@ -56,35 +56,11 @@ check_write(const struct oh__check_arguments &c)
 		fill_area(place(c.own, OH__KERNEL_RANKS), c.nonce, k, k);
 }
 
-static __device__ __forceinline__ uint64_t now_ns(void)
-{
-	uint64_t ns;
-
-	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
-	return ns;
-}
-
-/* What a look at a mailbox costs: deadlines are counted in looks. */
-static __device__ __forceinline__ void
-time_looks(const struct oh__check_arguments &c)
-{
-	const uint4 *at = (const uint4 *)c.own;
-	uint64_t start = now_ns();
-	uint32_t seen = 0;
-
-	/* each waits for the one before, as in a wait */
-	for (int i = 0; i < OH__CHECK_LOOKS; i++)
-		seen |= load(at + (seen >> 31 & 1)).x & 0x80000000u;
-	*c.look_ns = (uint32_t)(now_ns() - start) | (seen & 1);
-}
-
 static __device__ __forceinline__ void
 check_read(const struct oh__check_arguments &c)
 {
 	uint32_t k = blockIdx.x, stored, loaded;
 
-	if (k == c.rank && !threadIdx.x)
-		time_looks(c);
 	if (!c.peer[k])
 		return;
 	stored = count_wrong(place(c.own, k), c.nonce, k, c.rank);

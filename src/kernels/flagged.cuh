@@ -27,7 +27,7 @@ static __device__ __forceinline__ bool has_come(uint4 v, uint32_t flag)
 template <int RANKS, bool FAST>
 static __device__ __forceinline__ bool
 await_flagged(const struct oh__kernel_arguments &c, uint32_t at, uint32_t flag,
-	      uint4 *v, uint32_t &looks)
+	      uint4 *v, uint32_t &waited)
 {
 	bool missing;
 
@@ -41,7 +41,7 @@ await_flagged(const struct oh__kernel_arguments &c, uint32_t at, uint32_t flag,
 		for (int k = 0; k < RANKS; k++)
 			if (is_other<RANKS, FAST>(k, c))
 				missing |= !has_come(v[k], flag);
-		if (missing && !may_look_on(c, looks)) {
+		if (missing && !may_look_on(c, waited)) {
 #pragma unroll
 			for (int k = 0; k < RANKS; k++)
 				if (is_other<RANKS, FAST>(k, c) &&
@@ -108,13 +108,13 @@ flagged(const struct oh__kernel_arguments &c)
 	const uint32_t threads = gridDim.x * blockDim.x, words = 2 * c.packs;
 	const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x;
 	uint2 own = make_uint2(0, 0);
-	uint32_t looks, call, flag, half;
+	uint32_t waited, call, flag, half;
 	uint4 v[RANKS];
 
 	begin_kernel<RANKS>(c);
 	if (first < words)
 		own = vector<FAST>::take_half(c, first);
-	call = begin_call(c, first, looks);
+	call = begin_call(c, first, waited);
 	flag = call | OH__FLAG_BIT;
 	half = half_of(c, call);
 	for (uint32_t i = first; i < words; i += threads) {
@@ -126,7 +126,7 @@ flagged(const struct oh__kernel_arguments &c)
 		push_flagged<RANKS, FAST>(c, half + i, v[0]);
 		if (c.pause)
 			pause(c);
-		if (!await_flagged<RANKS, FAST>(c, half + i, flag, v, looks))
+		if (!await_flagged<RANKS, FAST>(c, half + i, flag, v, waited))
 			return;
 		vector<FAST>::put_half(c, i,
 				       combine_flagged<T, RANKS, FAST>(v, c));

@@ -123,10 +123,10 @@ send_chunks(const struct oh__kernel_arguments &c, uint32_t call,
 
 static __device__ __forceinline__ bool
 await_chunk(const struct oh__kernel_arguments &c, const uint32_t *flag,
-	    uint32_t call, uint32_t &looks)
+	    uint32_t call, uint32_t &waited)
 {
 	while (!is_raised(flag, call | OH__FLAG_BIT))
-		if (!may_look_on(c, looks)) {
+		if (!may_look_on(c, waited)) {
 			tell_late(c, 1 - c.rank);
 			return false;
 		}
@@ -136,7 +136,7 @@ await_chunk(const struct oh__kernel_arguments &c, const uint32_t *flag,
 template <class T, bool FAST>
 static __device__ __forceinline__ void
 receive_chunks(const struct oh__kernel_arguments &c, uint32_t call,
-	       uint32_t *sent, uint32_t looks)
+	       uint32_t *sent, uint32_t waited)
 {
 	const uint32_t chunk = blockDim.x / 2, thread = threadIdx.x - chunk;
 	void *slot = c.rank ? c.in[0] : c.in[1];
@@ -152,7 +152,7 @@ receive_chunks(const struct oh__kernel_arguments &c, uint32_t call,
 		if (!thread) {
 			await_sent(sent, index + 1);
 			late = !await_chunk(c, flag_at(slot, c, call & 1, index),
-					    call, looks);
+					    call, waited);
 		}
 		if (meet_any(RECEIVERS, late))
 			return;
@@ -171,17 +171,17 @@ static __device__ __forceinline__ void
 staged(const struct oh__kernel_arguments &c)
 {
 	__shared__ uint32_t sent;
-	uint32_t looks, call;
+	uint32_t waited, call;
 
 	if (!threadIdx.x)
 		sent = 0;
 	begin_kernel<2>(c);
-	call = begin_call(c, blockIdx.x * blockDim.x + threadIdx.x, looks);
+	call = begin_call(c, blockIdx.x * blockDim.x + threadIdx.x, waited);
 	__syncthreads();
 	if (threadIdx.x < blockDim.x / 2)
 		send_chunks<FAST>(c, call, &sent);
 	else
-		receive_chunks<T, FAST>(c, call, &sent, looks);
+		receive_chunks<T, FAST>(c, call, &sent, waited);
 }
 
 #endif

@@ -4,9 +4,10 @@
  * kernel owes the next. Volatile vector accesses are relaxed at system scope; a
  * vector may arrive in pieces of 32 bits, so arrival is looked for in each.
  *
- * A wait is bounded by a count of looks, which costs 0.01 us a call; a clock, or
- * a word in host memory, looked at now and then costs 0.05 to 0.14. The host
- * ends waits earlier by writing the missing packs itself.
+ * A wait first counts looks, which costs 0.01 us a call; a clock, or a word in
+ * host memory, looked at now and then costs 0.05 to 0.14. Once it is long the
+ * clock decides, and nothing is lost by asking it. The host ends waits earlier by
+ * writing the missing packs itself.
  */
 #ifndef OH_KERNELS_WAIT_CUH
 #define OH_KERNELS_WAIT_CUH
@@ -84,24 +85,47 @@ pause(const struct oh__kernel_arguments &c)
 		;
 }
 
-/* false: this thread has looked often enough. */
-static __device__ __forceinline__ bool
-may_look_on(const struct oh__kernel_arguments &c, uint32_t &looks)
+static __device__ __forceinline__ uint64_t now_ns(void)
 {
-	return ++looks <= c.looks;
+	uint64_t ns;
+
+	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+	return ns;
+}
+
+/* What a thread has waited in a call, in one register: a count of looks; when
+ * those are used up, the tick of that moment; or that it may not wait. */
+#define QUICK_LOOKS 4096u /* a millisecond, where a look takes least */
+#define SINCE 0x80000000u
+#define NO_WAIT 0xffffffffu
+
+/* false: this thread has waited long enough. */
+static __device__ __forceinline__ bool
+may_look_on(const struct oh__kernel_arguments &c, uint32_t &waited)
+{
+	uint32_t tick;
+
+	if (waited < QUICK_LOOKS) {
+		waited++;
+		return true;
+	}
+	tick = (uint32_t)(now_ns() / OH__TICK_NS) & OH__TICKS;
+	if (waited == QUICK_LOOKS)
+		waited = SINCE | tick;
+	return waited != NO_WAIT && ((tick - waited) & OH__TICKS) <= c.timeout;
 }
 
 /* It was this rank that did not come. */
 static __device__ __forceinline__ void
 tell_late(const struct oh__kernel_arguments &c, uint32_t rank)
 {
-	*(volatile uint32_t *)&c.watch->late = 1 + rank;
+	*(volatile uint32_t *)&c.watch->late[rank] = 1;
 }
 
 static __device__ __forceinline__ void
 tell_late_result(const struct oh__kernel_arguments &c, uint32_t rank)
 {
-	*(volatile uint32_t *)&c.watch->late_result = 1 + rank;
+	*(volatile uint32_t *)&c.watch->late_result[rank] = 1;
 }
 
 #endif
