@@ -31,6 +31,8 @@ void gpu_ranks_start(char **argv)
 		fakekernels_script(kernels, sizeof(kernels));
 		fakecuda_play(machine, kernels);
 		setenv("ONEHOP_TEST_SCRIPTED", "1", 1);
+		/* that of its memory is cleared by this processor */
+		setenv("ONEHOP_DEVICE_BYTES", "16M", 0);
 	}
 	fakecuda_run(fakekernels_run);
 }
@@ -54,6 +56,17 @@ int gpu_ranks_end(int code)
 	return code;
 }
 #endif
+
+bool gpu_ranks_brief(int argc, char **argv)
+{
+#ifdef OH_TESTS_FAKE
+	(void)argc;
+	(void)argv;
+	return false;
+#else
+	return argc < 2 || strcmp(argv[1], "--long");
+#endif
+}
 
 int gpu_ranks_devices(void)
 {

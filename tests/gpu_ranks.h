@@ -35,6 +35,9 @@ int gpu_ranks_end(int code);
 /* NULL, or why there is nothing to run on. */
 const char *gpu_ranks_absent(void);
 int gpu_ranks_devices(void);
+/* Are some rows left out? On real GPUs, where processes take seconds to start,
+ * without --long. */
+bool gpu_ranks_brief(int argc, char **argv);
 
 /* Context, streams and buffers on that device of those that are there; false if
  * something failed, which is noted. */

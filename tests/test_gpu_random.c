@@ -9,6 +9,8 @@
  * nothing may change.
  *
  *	--calls N	in all runs together
+ *	--only N	the N-th run alone
+ *	--every N	the N-th, the 2N-th and so on
  *	--threads	no processes
  *	--must-fail	the kernels have a fault: something must be noticed
  */
@@ -567,10 +569,10 @@ static void set(const struct run *run)
 }
 
 /*
- * Threads that share a GPU share a context, in which one that is far ahead can
- * fill a queue that the other needs; about once in ten thousand calls. So there
- * ranks are processes, unless threads are asked for, or the GPUs are fakes,
- * which have no queues.
+ * Threads that share a GPU share a context and its queues. About once in a
+ * hundred thousand calls a kernel whose turn it is does not begin, behind one
+ * of another rank that waits for it. So there ranks are processes, unless
+ * threads are asked for, or the GPUs are fakes, which have no queues.
  */
 static bool are_processes(const struct run *run, bool threads)
 {
@@ -638,10 +640,17 @@ static void must_fail(void)
 	tap_ok(failures, "the fault is noticed");
 }
 
+/* "--name N", where it stands. */
+static void read_number(char **argument, const char *name, uint64_t *number)
+{
+	if (!strcmp(argument[0], name) && argument[1])
+		*number = strtoull(argument[1], NULL, 10);
+}
+
 int main(int argc, char **argv)
 {
 	bool faulty = false, threads = false;
-	uint64_t calls = CALLS, only = 0; /* --only N: the N-th run alone */
+	uint64_t calls = CALLS, only = 0, every = 1;
 	const char *absent;
 
 	gpu_ranks_start(argv);
@@ -653,17 +662,17 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		faulty |= !strcmp(argv[i], "--must-fail");
 		threads |= !strcmp(argv[i], "--threads");
-		if (!strcmp(argv[i], "--calls") && i + 1 < argc)
-			calls = strtoull(argv[i + 1], NULL, 10);
-		if (!strcmp(argv[i], "--only") && i + 1 < argc)
-			only = strtoull(argv[i + 1], NULL, 10);
+		read_number(argv + i, "--calls", &calls);
+		read_number(argv + i, "--only", &only);
+		read_number(argv + i, "--every", &every);
 	}
 	if (ranks_quick())
 		calls = calls / 5;
 	if (faulty)
 		must_fail();
-	for (size_t i = 0; i < sizeof(runs) / sizeof(*runs) && !faulty; i++)
-		if (!(threads && runs[i].processes) && (!only || only == i + 1))
-			play_run(&runs[i], threads, calls);
+	for (size_t i = 1; i <= sizeof(runs) / sizeof(*runs) && !faulty; i++)
+		if (!(threads && runs[i - 1].processes) &&
+		    (only ? only == i : every && i % every == 0))
+			play_run(&runs[i - 1], threads, calls);
 	return gpu_ranks_end(tap_done());
 }
