@@ -122,6 +122,7 @@ static uint32_t late_ones(const uint32_t *words)
 static void look_at_kernels(struct oh__gpu *gpu)
 {
 	const struct oh__kernel_watch *watch = &gpu->host->watch;
+	const char *why = "a kernel has waited for a rank until the deadline";
 	uint32_t late = late_ones(watch->late), left;
 	uint32_t late_result = late_ones(watch->late_result);
 	int culprit;
@@ -136,16 +137,14 @@ static void look_at_kernels(struct oh__gpu *gpu)
 		return;
 	left = oh__ranks_left(gpu->mailbox) & late;
 	culprit = __builtin_ctz(left ? left : late);
-	fail(gpu, left ? OH_ERR_PEER_LOST : OH_ERR_TIMEOUT, culprit,
-	     left ? "a kernel waits for a rank that has destroyed its "
-		    "communicator"
-	     : oh__gpu_share_queues(gpu, culprit)
-		     ? "a kernel has waited for a rank until the deadline; "
-		       "both "
-		       "are of one process on one GPU, where work of one may "
-		       "be queued behind a waiting kernel of the other: use a "
-		       "process for each"
-		     : "a kernel has waited for a rank until the deadline");
+	if (left)
+		why = "a kernel waits for a rank that has destroyed its "
+		      "communicator";
+	else if (oh__gpu_share_queues(gpu, culprit))
+		why = "a kernel has waited until the deadline for a rank of "
+		      "this process on this GPU, whose queues may keep one "
+		      "kernel behind another: use a process for each rank";
+	fail(gpu, left ? OH_ERR_PEER_LOST : OH_ERR_TIMEOUT, culprit, why);
 }
 
 /* Ranks from which nothing more is waited for: the dead, those that failed, and
