@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# scripts/measure_gpus.py: the tables of docs/measurements/gpu.md are those of
+# the raw files, and what it does on the fakes of the driver and of NCCL.
+. "$(dirname "$0")/../tap.sh"
+
+measure=$SOURCE/scripts/measure_gpus.py
+page=$(<"$SOURCE/docs/measurements/gpu.md")
+for file in "$SOURCE"/docs/measurements/gpu-*-{peers,pinned}.json; do
+	out=$("$measure" --table "$file")
+	is $? 0 "$(basename "$file"): has a table"
+	has "$page" "$out" "$(basename "$file"): gpu.md has it as it is"
+	has "$page" "$(basename "$file")" "$(basename "$file"): gpu.md names it"
+done
+
+for pair in fakecuda:libcuda.so.1 fakenvml:libnvidia-ml.so.1 fakenccl:libnccl.so.2; do
+	ln -s "$BUILD/tests/${pair%:*}.so" "$scratch/${pair#*:}"
+done
+export LD_LIBRARY_PATH=$scratch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export FAKECUDA_SCRIPT=$scratch/cuda FAKENVML_SCRIPT=$scratch/nvml
+export FAKENCCL_SCRIPT=$scratch/nccl
+export FAKECUDA_KERNELS=$BUILD/tests/fakekernels.so
+unset CUDA_VISIBLE_DEVICES NCCL_P2P_DISABLE NCCL_NVLS_ENABLE NCCL_ALGO NCCL_PROTO
+printf '%s\n' 'devices 2' 'peer * * 1' 'device * name Fake H200' >"$FAKECUDA_SCRIPT"
+printf 'gpus 1\ndriver 580.95.05\n' >"$FAKENVML_SCRIPT"
+: >"$FAKENCCL_SCRIPT"
+
+# measures CODE ARGUMENT...: leaves out, err and the folder json
+measures()
+{
+	local due=$1
+
+	shift
+	rm -rf "$scratch/json"
+	timeout 120 "$measure" --onehop "$BUILD/tests/onehop_fake" "$@" \
+		>"$scratch/out" 2>"$scratch/err" </dev/null
+	is $? "$due" "measure_gpus.py $*: exit code $due"
+}
+
+short=(-- -n 6 -w 1 --calls 4 --sizes 64)
+measures 0 --ranks 2 "$scratch/json" "${short[@]}" -c 0
+is "$(cd "$scratch/json" && echo *)" \
+	"gpu-2-peers.json gpu-2-pinned.json gpu-probe.json" "raw files"
+has "$(cat "$scratch/out")" "| 64 B | pinned/" "and a table"
+# the fake NCCL sums nothing
+measures 1 --ranks 2 "$scratch/json" "${short[@]}"
+has "$(cat "$scratch/err")" "gpu-2-peers: exit code" "what failed is said"
+measures 1 --seconds 0 "$scratch/json"
+has "$(cat "$scratch/err")" "gpu-probe: not run, there is no time left" "out of time is said"
+measures 2
+measures 1 --onehop "$scratch/none" "$scratch/json"
+has "$(cat "$scratch/err")" "none: No such file" "a command that is not there is said"
+done_testing
