@@ -337,8 +337,8 @@ OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
  *   ranks nothing waits for the GPU (cudaFree, a synchronisation).
  * - A failure of a call that is queued already shows in oh_comm_health and in
  *   later calls, some 20 ms after it was noticed: a rank that was lost, that
- *   calls something else, or that does not come before the deadline, which is
- *   counted in looks at memory and so is about right, and 20 minutes at most.
+ *   calls something else, that has destroyed its communicator before, or that
+ *   does not come before the deadline, by the GPU's clock and some 10 ms late.
  *   (A rank that has sent its data, and then does not send a result that it
  *   owes, is missed a quarter of the deadline later.) Until then recv holds
  *   anything. Kernels that wait end by themselves, and the GPU can be used as

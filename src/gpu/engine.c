@@ -57,20 +57,54 @@ bool oh__gpu_share_queues(const struct oh__gpu *gpu, int rank)
 	       oh__gpu_share_process(mine, theirs);
 }
 
-/* Once for each, by the later one. */
-static void warn_of_shared_queues(const struct oh__gpu *gpu)
+/* Once for each rank that finds another one on its GPU before it. */
+static void warn_of_shared_gpu(const struct oh__gpu *gpu)
 {
-	for (int i = 0; i < gpu->rank; i++)
-		if (oh__gpu_share_queues(gpu, i)) {
-			oh__log(OH_LOG_WARN,
-				"ranks %d and %d are of one process on one "
-				"GPU: its queues may keep a kernel of one "
-				"behind a kernel of the other that waits for "
-				"it, until the deadline; use a process for "
-				"each",
-				i, gpu->rank);
-			return;
+	const struct oh__gpu_facts *facts = gpu->facts;
+	int first = 0;
+
+	while (!oh__gpu_share_gpu(&facts[first], &facts[gpu->rank]))
+		first++;
+	if (first == gpu->rank)
+		return;
+	oh__log(OH_LOG_WARN, "ranks %d and %d are on one GPU (%s): %s", first,
+		gpu->rank, facts[gpu->rank].address,
+		oh__gpu_share_queues(gpu, first)
+			? "as they are of one process, its queues may keep a "
+			  "kernel of one behind a kernel of the other that "
+			  "waits for it, until the deadline; use a process "
+			  "for each"
+			: "they take turns of milliseconds there; give each "
+			  "rank a GPU of its own, by cudaSetDevice or "
+			  "oh_comm_options.device");
+}
+
+/* Rank 0 says for all which ways are slow that need not be. */
+static void tell_of_pinned(const struct oh__gpu *gpu)
+{
+	int pinned = 0, from = 0, to = 0;
+	bool wanted = true;
+	char why[224]; /* as oh_route_peer.reason */
+
+	for (int i = 0; i < gpu->ranks; i++)
+		for (int k = 0; k < gpu->ranks; k++) {
+			uint32_t tried = gpu->rows[i].way[k].tried;
+			bool asked = tried == OH__GPU_FORBIDDEN ||
+				     tried == OH__GPU_NOT_SHARED;
+
+			if (oh__gpu_passes(gpu->rows, i, k))
+				continue;
+			if (!pinned++ || (wanted && !asked))
+				from = i, to = k;
+			wanted &= asked;
 		}
+	if (!pinned || gpu->rank)
+		return;
+	oh__gpu_say_way(gpu->rows, from, to, why, sizeof(why));
+	oh__log(wanted ? OH_LOG_INFO : OH_LOG_WARN,
+		"%d of %d ways between ranks go through host memory, that from "
+		"rank %d to %d because %s; oh_comm_explain has all",
+		pinned, gpu->ranks * (gpu->ranks - 1), from, to, why);
 }
 
 /* How many ranks share this rank's GPU, itself too. */
@@ -295,6 +329,8 @@ static enum oh_status check_peers(struct oh__gpu *gpu,
 	for (int i = 0; i < gpu->ranks; i++)
 		for (int k = 0; k < gpu->ranks; k++)
 			gpu->any_pinned |= !oh__gpu_passes(gpu->rows, i, k);
+	if (!status)
+		tell_of_pinned(gpu);
 	return status;
 }
 
@@ -446,7 +482,7 @@ static enum oh_status build(struct oh__gpu *gpu,
 	struct oh__gpu_offer offers[OH_MAX_RANKS];
 
 	memset(offers, 0, sizeof(offers));
-	warn_of_shared_queues(gpu);
+	warn_of_shared_gpu(gpu);
 	if (!status)
 		status = prepare(gpu, options, fds);
 	status = oh__rendezvous_share(rendezvous, status, fds, taken);
