@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The words people expect; Meson does the work, in build. Tests are built when
-# they are asked for.
+# they are asked for: `product` is what is installed, and nothing else.
 PREFIX ?= /usr/local
 JOBS := $(shell nproc)
 
@@ -14,7 +14,7 @@ all: build/build.ninja
 	@if [ '$(NVCC)' ] && [ "$$(cat build/nvcc 2>&1)" != '$(NVCC)' ] && \
 		grep -qs 'not built' build/gpu_ranks.txt; then \
 		meson setup --reconfigure build && echo '$(NVCC)' >build/nvcc; fi
-	@ninja -C build -j $(JOBS)
+	@ninja -C build -j $(JOBS) product
 	@cat build/gpu_ranks.txt
 
 build/build.ninja:
@@ -35,17 +35,23 @@ check-all:
 	@scripts/setup.sh check-all
 	@scripts/check.py --all
 
-# On a machine with GPUs, which brings nvcc; installs nothing.
+# On a machine with GPUs, which brings nvcc; installs nothing. Fails where all is
+# skipped.
 check-gpu:
 	@scripts/check.py --gpu
 
 check-gpu-long:
 	@scripts/check.py --gpu-long
 
-# DESTDIR goes to Meson by the environment.
-install: all
-	@meson configure build --prefix '$(PREFIX)'
-	@meson install -C build
+# DESTDIR goes to Meson by the environment. PREFIX is looked at before anything
+# is run.
+install:
+	$(if $(filter /%,$(firstword $(PREFIX))),,$(error PREFIX is '$(PREFIX)', \
+		it takes a path that begins with /, such as $(CURDIR)/$(PREFIX)))
+	@$(MAKE) -s --no-print-directory build/build.ninja
+	@scripts/set_prefix.sh build '$(PREFIX)'
+	@$(MAKE) --no-print-directory all
+	@meson install -C build --no-rebuild
 	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 	@if [ -z '$(DESTDIR)' ]; then scripts/show_paths.sh build; fi
 

@@ -2,14 +2,14 @@
 /*
  * Memory that the ranks of one subject share with the parent, apart from what
  * the subject itself uses: a barrier that agrees on the moment a call starts,
- * the times of calls, and a mailbox for the floors.
+ * the times of calls, the ways between GPUs, and a mailbox for the floors.
  *
  * The barrier is a counter and a generation. A rank reads the generation, then
  * adds itself to the counter (acquire-release: what it did before is seen by
  * whoever leaves). The last one resets the counter, writes the start and
  * raises the generation (release); the others wait for that (acquire), so they
- * see start and counter. Times are plain stores, read by the parent after the
- * rank's reply has come through its socket.
+ * see start and counter. Times and ways are plain stores, read by the parent
+ * after the rank's reply has come through its socket.
  */
 #ifndef OH_BENCH_ARENA_H
 #define OH_BENCH_ARENA_H
@@ -37,6 +37,8 @@ struct bench_arena_head {
 		_Alignas(BENCH_LINE) atomic_uint value;
 	} flag[OH_MAX_RANKS];
 	_Alignas(BENCH_LINE) uint64_t ticks[OH_MAX_RANKS][BENCH_ROUND_MAX];
+	/* of a device: from the rank that writes the row */
+	struct oh_route_peer ways[OH_MAX_RANKS][OH_MAX_RANKS];
 };
 
 struct bench_arena {

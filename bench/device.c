@@ -10,18 +10,25 @@
 #include "vendor/library.h"
 #include "vendor/nvml.h"
 
-/* Absent is fine. */
-static void read_driver(struct bench_gpus *gpus)
+void bench_driver_version(char *text, size_t room)
 {
 	const struct oh__nvml *nvml;
 
+	*text = '\0';
 	if (oh__nvml_load(&nvml) || !nvml->nvmlSystemGetDriverVersion ||
 	    nvml->nvmlInit_v2())
 		return;
-	if (nvml->nvmlSystemGetDriverVersion(gpus->driver,
-					     sizeof(gpus->driver)))
-		gpus->driver[0] = '\0';
+	if (nvml->nvmlSystemGetDriverVersion(text, (unsigned)room))
+		*text = '\0';
 	nvml->nvmlShutdown();
+}
+
+void bench_cuda_version(int number, char *text, size_t room)
+{
+	*text = '\0';
+	if (number)
+		snprintf(text, room, "%d.%d", number / 1000,
+			 number % 1000 / 10);
 }
 
 /* What only measurements call is optional in the table. */
@@ -51,8 +58,7 @@ static enum oh_status read_gpus(struct bench_gpus *gpus)
 		status = check_driver(cuda);
 	if (status)
 		return status;
-	snprintf(gpus->cuda, sizeof(gpus->cuda), "%d.%d", version / 1000,
-		 version % 1000 / 10);
+	bench_cuda_version(version, gpus->cuda, sizeof(gpus->cuda));
 	if (gpus->count > BENCH_GPUS_MAX)
 		gpus->count = BENCH_GPUS_MAX;
 	for (int i = 0; i < gpus->count && !status; i++)
@@ -81,6 +87,6 @@ enum oh_status bench_gpus_find(struct bench_gpus *gpus, char *reason,
 	if (status)
 		snprintf(reason, room, "%s", oh_last_error()->message);
 	else
-		read_driver(gpus);
+		bench_driver_version(gpus->driver, sizeof(gpus->driver));
 	return status;
 }

@@ -17,6 +17,12 @@ struct bench_gpus {
 	char cuda[16]; /* what the driver supports: "13.0" */
 };
 
+/* Of the driver, as NVML tells it: "580.95.05"; "" if it does not. */
+void bench_driver_version(char *text, size_t room);
+
+/* Of CUDA, from cuDriverGetVersion's number: "13.0"; "" for 0. */
+void bench_cuda_version(int number, char *text, size_t room);
+
 /* OH_ERR_UNSUPPORTED: there is no GPU, no driver, or no kernel in this build;
  * anything else: they are there and do not work. The reason says what would
  * change it. */

@@ -6,8 +6,8 @@
  * one before works.
  *
  * All ranks are threads of this process. Flags lie in each rank's GPU memory if
- * all GPUs reach each other's and nobody forbids it, else in host memory that
- * all GPUs have mapped. Where a rank's flags are is written under the lock
+ * all of this library's pairs meet there, else in host memory that all GPUs
+ * have mapped. Where a rank's flags are is written under the lock
  * before it says that it is open, and read after all have said so.
  */
 #include <pthread.h>
@@ -40,28 +40,6 @@ static int users;
 static int gpu_of(const struct bench_setup *setup, int rank)
 {
 	return setup->gpus > 0 ? rank % setup->gpus : 0;
-}
-
-/* Does every GPU of the ranks reach all others' memory? */
-static bool are_peers(const struct bench_device_seat *seat)
-{
-	const struct bench_setup *setup = seat->setup;
-	const struct oh__cuda *cuda = seat->cuda;
-	int can;
-
-	if (setup->forbidden || !cuda->cuCtxEnablePeerAccess)
-		return false;
-	for (int i = 0; i < setup->ranks; i++)
-		for (int j = 0; j < setup->ranks; j++) {
-			CUdevice one = gpu_of(setup, i);
-			CUdevice other = gpu_of(setup, j);
-
-			if (one != other &&
-			    (cuda->cuDeviceCanAccessPeer(&can, one, other) ||
-			     !can))
-				return false;
-		}
-	return true;
 }
 
 /* The primary contexts stay retained: the process ends with the floor. */
@@ -179,7 +157,7 @@ static enum oh_status floor_open(struct bench_device_seat *seat,
 				 struct bench_reply *reply)
 {
 	struct floor *floor = calloc(1, sizeof(*floor));
-	bool peers = are_peers(seat);
+	bool peers = !seat->setup->by_host && seat->cuda->cuCtxEnablePeerAccess;
 	enum oh_status status;
 
 	if (!floor)

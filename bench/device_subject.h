@@ -19,8 +19,10 @@ struct bench_device_seat {
 	const struct bench_setup *setup;
 	int ordinal;
 	size_t bytes; /* of the memory that the rank needs, both sides */
-	/* filled by open: its memory, unless it is the worker that takes it */
+	/* filled by open: its memory, unless it is the worker that takes it;
+	 * how it comes to each rank, if the subject tells */
 	CUdeviceptr memory;
+	struct oh_route_peer *ways;
 	void *state;
 };
 

@@ -2,7 +2,9 @@
 /*
  * The ranks meet before each replay. Whatever may wait in the driver for
  * something of another rank (allocations, copies, a capture) is done between
- * two meetings, when no rank's kernel waits for another's.
+ * two meetings, when no rank's kernel waits for another's. A rank that waits
+ * long for the others looks whether its own calls have failed: then it is the
+ * one that can say why they do not come.
  *
  * A command is a call by itself, a capture, and passes: the first replay, then
  * the timed ones in two halves, each behind some that warm the GPU up. A pass
@@ -29,6 +31,7 @@ struct worker {
 	CUdevice device;
 	CUcontext context;
 	bool own_memory; /* seat.memory is this worker's */
+	bool failed; /* while it waited for the others; oh_last_error has it */
 	CUstream stream;
 	CUevent begin, end;
 	char *sent, *got; /* one side each, on the host */
@@ -79,8 +82,21 @@ static bool meet(struct worker *w, uint64_t *start, struct bench_reply *reply)
 {
 	if (bench_arena_meet(w->arena, &w->waiter, start))
 		return true;
+	if (w->failed)
+		return fine(oh_last_error()->status, reply);
 	reply->outcome = BENCH_GAVE_UP;
 	return false;
+}
+
+/* See struct bench_waiter. */
+static void look_at_health(void *state)
+{
+	struct worker *w = state;
+
+	if (w->failed || !w->subject->health(&w->seat))
+		return;
+	w->failed = true;
+	bench_arena_abort(w->arena);
 }
 
 /* Opening and closing. */
@@ -150,10 +166,13 @@ static bool device_open(void *context, const struct bench_setup *setup,
 		.tsc = setup->tsc,
 		.crowded = setup->crowded,
 		.lead_ticks = setup->lead_ticks,
+		.poke = look_at_health,
+		.state = w,
 	};
 	seat->setup = &w->setup;
 	seat->ordinal = setup->gpus > 0 ? setup->rank % setup->gpus : 0;
 	seat->bytes = 2 * (size_t)setup->buffer_bytes;
+	seat->ways = arena->head->ways[setup->rank];
 	return fine(open_device(w), reply) &&
 	       fine(w->subject->open(seat, reply), reply) &&
 	       fine(take_memory(w), reply) && fine(make_stream(w), reply);

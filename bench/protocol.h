@@ -19,7 +19,11 @@
 #include "onehop/onehop.h"
 
 #define BENCH_MAGIC 0x62686f6eu
-#define BENCH_PROTOCOL 2u
+#define BENCH_PROTOCOL 3u
+
+/* What the exchange of flags before and after a run says it moves: buffers and
+ * mailbox have room for it, however small the rows are. */
+#define BENCH_LEAST_BYTES 64
 
 /* The variable that names the socket to a peer program. */
 #define BENCH_SOCKET_VARIABLE "ONEHOP_BENCH_SOCKET"
@@ -45,7 +49,7 @@ struct bench_setup {
 	/* ranks on GPU memory only */
 	int32_t gpus; /* rank r has GPU r modulo this */
 	uint8_t graph; /* calls are replayed by a graph, else queued */
-	uint8_t forbidden; /* some peers are: floors go through host memory */
+	uint8_t by_host; /* floors go through host memory */
 };
 
 enum bench_kind {

@@ -535,8 +535,10 @@ static bool start_peers(struct run *run)
 static bool start_floor(struct run *run)
 {
 	struct bench_failure failure;
+	bool by_host = bench_team_ways(&run->own, run->result->ways);
 
-	if (!bench_team_start_floor(&run->plan->frame, &run->floor, &failure))
+	if (!bench_team_start_floor(&run->plan->frame, by_host, &run->floor,
+				    &failure))
 		return do_without(run, &failure);
 	memcpy(run->result->flag_place, run->floor.version,
 	       sizeof(run->result->flag_place));

@@ -12,10 +12,6 @@
 #include "bench/stats.h"
 #include "bench/team.h"
 
-/* What the exchange of flags before and after a run says it moves: buffers and
- * mailbox have room for it, however small the rows are. */
-#define BENCH_LEAST_BYTES 64
-
 struct bench_case {
 	enum oh_collective collective;
 	enum oh_dtype dtype;
@@ -45,7 +41,7 @@ struct bench_row {
 	char path[72]; /* empty: the subject tells none */
 	char reducer[40]; /* the reduction code; empty as above */
 	bool measured; /* else refused: why says the reason */
-	char why[96];
+	char why[240];
 	/* of a call: of the slowest rank; on a device of the rank that started
 	 * last, a replay's part */
 	struct bench_times us;
@@ -80,6 +76,8 @@ struct bench_result {
 	size_t floor_count;
 	double flag_before_us, flag_after_us; /* 0: not measured */
 	char flag_place[72]; /* where flags of a device lie; "": unknown */
+	/* of a device, [from][to]: how ranks come to each other's GPUs */
+	struct oh_route_peer ways[OH_MAX_RANKS][OH_MAX_RANKS];
 	struct bench_peer_state peers[BENCH_PEER_COUNT];
 	bool complete; /* all cases were measured */
 	uint64_t wrong; /* of all rows */

@@ -138,19 +138,22 @@ static bool fail_late(struct bench_team *team, const bool *answered,
 {
 	char list[320] = "";
 	size_t used = 0;
+	int late = 0;
 
 	for (int i = 0; i < team->frame->ranks; i++) {
 		pid_t pid = team->rank_pid[i];
 		bool stopped = pid && state_of(pid) == 'T';
 
+		late += !answered[i];
 		if (!answered[i])
 			used += (size_t)snprintf(
 				list + used, sizeof(list) - used, " %d%s", i,
 				stopped ? " (stopped)" : "");
 	}
 	hear(team, true);
-	return fail(failure, EXIT_LATE, "%s: rank%s %s after %d s (--timeout)",
-		    team->name, list, what, team->frame->timeout_s);
+	return fail(failure, EXIT_LATE,
+		    "%s: rank%s%s %s after %d s (--timeout)", team->name,
+		    late > 1 ? "s" : "", list, what, team->frame->timeout_s);
 }
 
 static uint64_t deadline_of(const struct bench_team *team)
@@ -265,9 +268,26 @@ const char *bench_forbidden(const struct bench_frame *frame)
 	return text && *text ? text : NULL;
 }
 
+bool bench_team_ways(const struct bench_team *team,
+		     struct oh_route_peer ways[OH_MAX_RANKS][OH_MAX_RANKS])
+{
+	bool by_host = false;
+
+	memcpy(ways, team->arena.head->ways, sizeof(team->arena.head->ways));
+	for (int i = 0; i < OH_MAX_RANKS * OH_MAX_RANKS; i++) {
+		struct oh_route_peer *way = &ways[0][i];
+
+		/* a rank wrote it */
+		way->placement[sizeof(way->placement) - 1] = '\0';
+		way->reason[sizeof(way->reason) - 1] = '\0';
+		by_host |= !strcmp(way->placement, "pinned");
+	}
+	return by_host;
+}
+
 /* Sends every rank its setup and waits until all have opened the subject. */
 static bool set_up(struct bench_team *team, const struct oh_unique_id *id,
-		   struct bench_failure *failure)
+		   bool by_host, struct bench_failure *failure)
 {
 	const struct bench_frame *frame = team->frame;
 	struct bench_reply replies[OH_MAX_RANKS];
@@ -287,7 +307,7 @@ static bool set_up(struct bench_team *team, const struct oh_unique_id *id,
 		.id = *id,
 		.gpus = frame->gpus,
 		.graph = frame->graph,
-		.forbidden = bench_forbidden(frame) != NULL,
+		.by_host = by_host,
 	};
 
 	for (int i = 0; i < frame->ranks; i++) {
@@ -310,6 +330,7 @@ struct role {
 	const char *subject; /* as in --worker */
 	bool one_process;
 	const char *set; /* "NAME=value", NULL for none */
+	bool by_host; /* floors only: flags lie in host memory */
 };
 
 /* One process with the sockets of ranks first to first+count-1. */
@@ -384,7 +405,8 @@ static bool start_role(struct bench_team *team, const struct role *role,
 		if (!start_process(team, role, i, each, failure))
 			goto err_end;
 	}
-	if (!greet_own(team, failure) || !set_up(team, &id, failure))
+	if (!greet_own(team, failure) ||
+	    !set_up(team, &id, role->by_host, failure))
 		goto err_end;
 	return true;
 err_end:
@@ -411,11 +433,12 @@ bool bench_team_start_own(const struct bench_frame *frame,
 	       start_role(team, &role, failure);
 }
 
-bool bench_team_start_floor(const struct bench_frame *frame,
+bool bench_team_start_floor(const struct bench_frame *frame, bool by_host,
 			    struct bench_team *team,
 			    struct bench_failure *failure)
 {
-	const struct role role = {.subject = "floor", .one_process = true};
+	const struct role role = {
+		.subject = "floor", .one_process = true, .by_host = by_host};
 
 	if (!prepare(frame, "floor", team, failure))
 		return false;
@@ -538,7 +561,7 @@ static bool start_by_mpirun(struct bench_team *team, enum bench_peer peer,
 	spawn.set = set;
 	if (!add_child(team, &spawn, failure) ||
 	    !admit_all(team, listener, failure) ||
-	    !set_up(team, &no_id, failure))
+	    !set_up(team, &no_id, false, failure))
 		goto err_close;
 	close(listener);
 	return true;

@@ -68,10 +68,16 @@ bool bench_team_start_peer(const struct bench_frame *frame,
 			   enum bench_peer peer, struct bench_team *team,
 			   struct bench_failure *failure);
 
-/* The floors of GPUs, which are no peer but may be missing like one. */
-bool bench_team_start_floor(const struct bench_frame *frame,
+/* The floors of GPUs, which are no peer but may be missing like one. by_host:
+ * their flags lie in host memory. */
+bool bench_team_start_floor(const struct bench_frame *frame, bool by_host,
 			    struct bench_team *team,
 			    struct bench_failure *failure);
+
+/* How this library's ranks come to each other's GPUs, [from][to]; true if some
+ * meet in host memory. */
+bool bench_team_ways(const struct bench_team *team,
+		     struct oh_route_peer ways[OH_MAX_RANKS][OH_MAX_RANKS]);
 
 /*
  * All ranks obey the command; replies has a row for each. false: a rank

@@ -37,6 +37,9 @@
 #define ABOVE_PEAK 1.05
 /* tokens of a step, above which they are not taken for one */
 #define SPECULATES 1.05
+/* of today's path, in a graph: ranks and bytes */
+#define TIME_A_CALL                                                            \
+	"onehop bench --memory device --ranks %d --sizes %.0f --peer nccl"
 
 static bool known(const struct figure *figure)
 {
@@ -274,8 +277,8 @@ static void add_memory(const struct budget_question *q, struct budget *b)
 
 	if (q->tp > 0 && given(q->active_bytes))
 		say(&b->active_bytes_per_gpu, q->active_bytes / q->tp,
-		    "%.4g GB as given / %d ranks", q->active_bytes / 1e9,
-		    q->tp);
+		    "%.4g GB as given / %d rank%s", q->active_bytes / 1e9,
+		    q->tp, q->tp == 1 ? "" : "s");
 	else if (q->tp > 0)
 		add_counted_bytes(q, b);
 	if (!known(&b->active_bytes_per_gpu))
@@ -463,19 +466,20 @@ static void explain_unknown(const struct budget_question *q, struct budget *b)
 		snprintf(b->verdict_why, room,
 			 "%s would take longer than the whole token: its calls "
 			 "are faster here than anybody measured, or fewer. "
-			 "Time one call of %.0f bytes",
-			 now->time->title, b->message_bytes_per_token.value);
+			 "Time one call: " TIME_A_CALL,
+			 now->time->title, q->tp,
+			 b->message_bytes_per_token.value);
 	else if (input)
 		snprintf(b->verdict_why, room, "%s", input);
 	else if (now)
 		snprintf(b->verdict_why, room,
 			 "%s takes %.0f to %.0f %% of a token (%.3g to %.3g us "
 			 "a call); nobody measured it here. Profile one decode "
-			 "step (nsys), or time one call of %.0f bytes in a "
-			 "CUDA graph (nccl-tests all_reduce_perf -G)",
+			 "step (nsys), or time one call: " TIME_A_CALL,
 			 now->time->title, 100 * now->low_share,
 			 100 * now->high_share, now->time->low_us,
-			 now->time->high_us, b->message_bytes_per_token.value);
+			 now->time->high_us, q->tp,
+			 b->message_bytes_per_token.value);
 	else if (q->tp == 1)
 		snprintf(b->verdict_why, room,
 			 "memory explains %.0f %% of the time of a token; "
@@ -485,12 +489,12 @@ static void explain_unknown(const struct budget_question *q, struct budget *b)
 	else
 		snprintf(b->verdict_why, room,
 			 "%s: profile one decode step (nsys), or run with "
-			 "NCCL_DEBUG=INFO and time one call of %.0f bytes",
+			 "NCCL_DEBUG=INFO and time one call: " TIME_A_CALL,
 			 q->path_now ? "nobody measured today's path at this "
 				       "size and number of ranks"
 				     : "which path the all-reduce takes is "
 				       "not known",
-			 b->message_bytes_per_token.value);
+			 q->tp, b->message_bytes_per_token.value);
 }
 
 static void judge(const struct budget_question *q, struct budget *b)

@@ -56,8 +56,9 @@ static void say_pcie_remedy(const struct diagnosis *d, struct finding *finding)
 			    other_kernel(d));
 	else
 		FINDING_SAY(finding->remedy,
-			    "Measure a call: all_reduce_perf -b 4K -e 64K -f 2 "
-			    "-G 20 -g %d (nccl-tests), and again with "
+			    "Time a call of NCCL and one of Onehop: onehop "
+			    "bench --memory device --ranks %d -b 4K -e 64K -f "
+			    "2 --peer nccl, and again with "
 			    "NCCL_P2P_LEVEL=SYS. Another kernel: %s (2, 4 or 8 "
 			    "ranks, where the FlashInfer build has it). No "
 			    "setting opens this rule itself.",
@@ -170,10 +171,11 @@ static bool look_never_examined(const struct diagnosis *d,
 		    "What the GPUs could do for each other is not known to the "
 		    "engine, good or bad.");
 	FINDING_SAY(finding->remedy,
-		    "Try it with data before relying on it: "
-		    "p2pBandwidthLatencyTest (CUDA samples) for copies. The "
-		    "driver's word is no proof: with ACS redirect or a "
-		    "translating IOMMU a kernel's stores can be lost.");
+		    "Try it with data before relying on it: onehop probe "
+		    "stores, loads and copies between all pairs and checks "
+		    "every word. The driver's word is no proof: with ACS "
+		    "redirect or a translating IOMMU a kernel's stores can be "
+		    "lost where copies pass.");
 	return true;
 }
 
@@ -198,10 +200,12 @@ static void say_peer_remedy(const struct diagnosis *d, struct finding *finding)
 			    "topology). NCCL through host memory works.");
 	else
 		FINDING_SAY(finding->remedy,
-			    "Ask the driver: nvidia-smi topo -p2p r. If it "
-			    "says OK, delete "
-			    "~/.cache/vllm/gpu_p2p_access_cache_for_*.json, "
-			    "look at IOMMU and ACS, and start again.");
+			    "Try it with data: onehop probe. If all is right, "
+			    "delete "
+			    "~/.cache/vllm/gpu_p2p_access_cache_for_*.json and "
+			    "start again. If the driver refuses it, "
+			    "nvidia-smi topo -p2p r says why; if data is "
+			    "wrong, look at IOMMU and ACS.");
 }
 
 static bool look_p2p_failed(const struct diagnosis *d, struct finding *finding)
@@ -377,8 +381,8 @@ static bool look_pcie_pair(const struct diagnosis *d, struct finding *finding)
 	FINDING_SAY(finding->remedy,
 		    "If it hangs at the start, or prints '!!!!': start with "
 		    "--disable-custom-all-reduce. Else boot with iommu=pt, "
-		    "clear ACS redirect, and test at the start: "
-		    "VLLM_SKIP_P2P_CHECK=0.");
+		    "clear ACS redirect, and try it with data: onehop probe, "
+		    "and at each start VLLM_SKIP_P2P_CHECK=0.");
 	return true;
 }
 

@@ -83,7 +83,8 @@ static bool look_iommu(const struct diagnosis *d, struct finding *finding)
 		    "Boot with iommu=pt (intel_iommu=on iommu=pt on Intel): "
 		    "GRUB_CMDLINE_LINUX in /etc/default/grub, update-grub, "
 		    "reboot. Until then NCCL_P2P_DISABLE=1 together with "
-		    "--disable-custom-all-reduce.");
+		    "--disable-custom-all-reduce. onehop probe tells whether "
+		    "data arrives, before and after.");
 	return true;
 }
 

@@ -88,10 +88,11 @@ static void say_shm_remedy(const struct diagnosis *d, struct finding *finding)
 			    "NCCL_P2P_LEVEL helps.");
 	else
 		FINDING_SAY(finding->remedy,
-			    "%sNCCL_P2P_LEVEL=SYS, tried with a short run of "
-			    "all_reduce_perf (nccl-tests). With ACS redirect "
-			    "or a translating IOMMU it can hang or corrupt: "
-			    "boot with iommu=pt and clear ACS before.",
+			    "%sNCCL_P2P_LEVEL=SYS, tried first with onehop "
+			    "bench --memory device --peer nccl, which checks "
+			    "every sum. With ACS redirect or a translating "
+			    "IOMMU it can hang or corrupt: boot with iommu=pt "
+			    "and clear ACS before.",
 			    peer && peer->answer == GATE_YES
 				    ? ""
 				    : "Ask the driver (nvidia-smi topo -p2p "

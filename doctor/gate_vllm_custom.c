@@ -108,7 +108,8 @@ static void ask_flag(const struct vllm_case *at, struct gate_said *said)
 static void ask_single(const struct vllm_case *at, struct gate_said *said)
 {
 	gate_said_assumed(said, at->question->tp > 1 ? GATE_YES : GATE_NO, "");
-	GATE_SAY(said->evidence, "%d ranks", at->question->tp);
+	GATE_SAY(said->evidence, "%d rank%s", at->question->tp,
+		 at->question->tp == 1 ? "" : "s");
 	GATE_SAY(said->origin, "tensor-parallel size");
 }
 
@@ -182,8 +183,9 @@ static void ask_nvlink(const struct vllm_case *at, struct gate_said *said)
 {
 	if (at->question->tp <= 2) {
 		said->answer = GATE_YES;
-		GATE_SAY(said->evidence,
-			 "two ranks need no NVLink by this rule");
+		GATE_SAY(said->evidence, "%s no NVLink by this rule",
+			 at->question->tp == 1 ? "one rank needs"
+					       : "two ranks need");
 		GATE_SAY(said->origin, "tensor-parallel size");
 		return;
 	}

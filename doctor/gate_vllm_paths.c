@@ -56,7 +56,8 @@ static void say_release(const struct vllm_case *at, enum vllm_since since,
 static void ask_single(const struct vllm_case *at, struct gate_said *said)
 {
 	said->answer = at->question->tp > 1 ? GATE_YES : GATE_NO;
-	GATE_SAY(said->evidence, "%d ranks", at->question->tp);
+	GATE_SAY(said->evidence, "%d rank%s", at->question->tp,
+		 at->question->tp == 1 ? "" : "s");
 	GATE_SAY(said->origin, "tensor-parallel size");
 }
 
@@ -95,7 +96,8 @@ static void say_world_size(const struct vllm_case *at,
 					   rows[i].capability,
 					   at->question->tp) > 0;
 	said->answer = listed ? GATE_YES : GATE_NO;
-	GATE_SAY(said->evidence, "%d ranks are %s the table", at->question->tp,
+	GATE_SAY(said->evidence, "%d %s %s the table", at->question->tp,
+		 at->question->tp == 1 ? "rank is" : "ranks are",
 		 listed ? "in" : "not in");
 	GATE_SAY(said->origin, "tensor-parallel size");
 }

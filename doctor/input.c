@@ -489,7 +489,8 @@ enum oh_status diagnosis_read(struct diagnosis *diagnosis, char **files,
 			"%s: nothing in it was recognised; it takes nvidia-smi "
 			"topo -m or a text that holds it, a log of vLLM, "
 			"SGLang or NCCL, their /metrics, or a model's "
-			"config.json",
+			"config.json; what onehop probe prints is not read: "
+			"--here looks at this machine",
 			diagnosis->inputs[0].file);
 	return status;
 }

@@ -21,7 +21,12 @@
 #define PEER_NVLINK "one-shot stores to peers over NVLink (prototype)"
 #define PINNED "through pinned host memory (prototype)"
 
-/* Onehop has no GPU path yet whose figures could stand here. */
+/* Onehop's own kernels were measured on two H200; more ranks and other cards
+ * have figures of prototypes, or of what works alike. */
+#define OWN_NVLINK "Onehop over NVLink"
+#define OWN_PINNED "Onehop through pinned host memory"
+#define OWN "2x H200: "
+#define OWN_PAGE " (docs/measurements/gpu.md)"
 #define COMPARABLE "kernels of the same kind: "
 #define PROTOTYPE "prototype on H200: "
 
@@ -115,20 +120,22 @@ static const struct path_time table[] = {
 	 COMPARABLE
 	 "8x A800 in two islands 45 (vllm issue 50576), 8x RTX PRO 6000 whose "
 	 "posted writes collapse 30.6 to 64.3 (rtx6kpro)"},
-	{"onehop_peer", PEER_NVLINK, PATH_NVLINK, 2, 2, 1, 64 * KIB, 1.5, 2.7,
-	 PROTOTYPE "1.55 to 2.0, its first form 2.7"},
-	{"onehop_peer", PEER_NVLINK, PATH_NVLINK, 2, 2, 64 * KIB + 1, 256 * KIB,
-	 2, 3.4, PROTOTYPE "2.0 to 2.6, its first form 3.4"},
+	{"onehop_peer", OWN_NVLINK, PATH_NVLINK, 2, 2, 1, 64 * KIB, 1.3, 1.9,
+	 OWN "1.34 to 1.89" OWN_PAGE},
+	{"onehop_peer", OWN_NVLINK, PATH_NVLINK, 2, 2, 64 * KIB + 1, 256 * KIB,
+	 1.8, 2.5, OWN "1.89 at 64 KB, 2.47 at 256 KB" OWN_PAGE},
 	{"onehop_peer", PEER_NVLINK, PATH_NVLINK, 3, 4, 1, 64 * KIB, 1.7, 4,
 	 PROTOTYPE "1.8 to 2.6, its first form 3.9"},
 	{"onehop_peer", PEER_NVLINK, PATH_NVLINK, 3, 4, 64 * KIB + 1, 256 * KIB,
 	 2.6, 6, PROTOTYPE "2.6 to 4.2, its first form 5.9"},
-	{"onehop_pinned", PINNED, PATH_PCIE, 2, 2, 1, 16 * KIB, 2.3, 4,
-	 PROTOTYPE "2.4 to 3.0 up to 8 KB, 3.95 at 32 KB; peers forbidden"},
-	{"onehop_pinned", PINNED, PATH_PCIE, 2, 2, 16 * KIB + 1, 64 * KIB, 2.9,
-	 6, PROTOTYPE "3.95 at 32 KB, 5.1 to 6.0 at 64 KB; peers forbidden"},
-	{"onehop_pinned", PINNED, PATH_PCIE, 2, 2, 64 * KIB + 1, 256 * KIB, 5,
-	 14.3, PROTOTYPE "5.1 at 64 KB, 14.2 at 256 KB; peers forbidden"},
+	{"onehop_pinned", OWN_PINNED, PATH_PCIE, 2, 2, 1, 16 * KIB, 2.2, 4,
+	 OWN
+	 "2.22 to 2.85 up to 8 KB, 3.91 at 32 KB; peers forbidden" OWN_PAGE},
+	{"onehop_pinned", OWN_PINNED, PATH_PCIE, 2, 2, 16 * KIB + 1, 64 * KIB,
+	 2.8, 5, OWN "2.85 at 8 KB, 4.96 at 64 KB; peers forbidden" OWN_PAGE},
+	{"onehop_pinned", OWN_PINNED, PATH_PCIE, 2, 2, 64 * KIB + 1, 256 * KIB,
+	 4.9, 13.2,
+	 OWN "4.96 at 64 KB, 13.1 at 256 KB; peers forbidden" OWN_PAGE},
 	{"onehop_pinned", PINNED, PATH_PCIE, 3, 4, 1, 16 * KIB, 3, 8.1,
 	 PROTOTYPE "3.1 to 4.2 up to 8 KB, its first form 8.1 at 16 KB; peers "
 		   "forbidden"},

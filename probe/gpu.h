@@ -2,9 +2,9 @@
 /*
  * A GPU under the probe: its primary context, kernels, streams and memory. The
  * memory is the driver's VMM, mapped once for each GPU that is to reach it, as
- * a communicator's mailboxes are: so a refusal has a pair and a code, and what
- * is measured is what the library would use. cuMemAlloc and peer contexts
- * would open whole contexts to each other.
+ * a communicator's mailboxes are that are shared as descriptors: so a refusal
+ * has a pair and a code. What ONEHOP_DEVICE_SHARE says does not change it.
+ * cuMemAlloc and peer contexts would open whole contexts to each other.
  *
  * A GPU's memory begins with what is checked and flags, then come the bytes
  * that others load (out) and those into which they store (in). Host memory is

@@ -180,7 +180,7 @@ static void measure_all(struct run *run)
 	measure_together(run);
 }
 
-static enum oh_status start(const struct oh__cuda **cuda)
+static enum oh_status start(const struct oh__cuda **cuda, int *version)
 {
 	enum oh_status status;
 
@@ -197,6 +197,9 @@ static enum oh_status start(const struct oh__cuda **cuda)
 		return OH__FAIL(OH_ERR_SYSTEM,
 				"the CUDA driver has no cuEventElapsedTime: it "
 				"is too old; install a newer one");
+	/* only told */
+	if (!status && (*cuda)->cuDriverGetVersion(version))
+		*version = 0;
 	return status;
 }
 
@@ -212,7 +215,7 @@ enum oh_status probe_run(const struct probe_options *options,
 		return OH__FAIL(OH_ERR_NO_MEMORY, "no memory for the probe");
 	run->options = options;
 	run->probe = probe;
-	status = start(&run->cuda);
+	status = start(&run->cuda, &probe->cuda);
 	if (!status)
 		status = choose(run);
 	if (!status) {

@@ -3,7 +3,8 @@
  * `onehop probe`: what the ways between the GPUs of this machine, and between
  * each and its memory and the host's, really do: whether what is stored
  * arrives, how long a word takes, how much goes through. One process sees all
- * GPUs, through the same kind of mapping as a communicator's mailboxes.
+ * GPUs, and maps them as a communicator maps mailboxes that it shares as
+ * descriptors, with nothing to hand over.
  *
  * Plain data, filled by probe_run and read by the writers. What was not
  * measured is not known, which is never 0; the trouble of its pair or GPU says
@@ -111,6 +112,7 @@ struct probe_options {
 #define PROBE_HOST_BYTES (64u << 20)
 
 struct probe {
+	int cuda; /* the driver's version of CUDA: 13000; 0: unknown */
 	int gpus, left_out; /* that are there beyond PROBE_GPUS */
 	uint64_t bytes, host_bytes, together_bytes; /* of a transfer */
 	bool quick;

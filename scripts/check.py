@@ -6,7 +6,8 @@ Each row of the matrix is a build directory with the suites that make sense
 in it. What counts is each check of each TAP program. A program that crashes,
 runs out of time, or prints no plan counts as one failure more. The last line
 of stdout is "N passed, N failed, N skipped"; the output of what failed stands
-before it. Exit code: 0 if nothing failed, else 1; 2 for usage.
+before it. Exit code: 0 if nothing failed, else 1; 2 for usage. With --gpu and
+--gpu-long 77, and one line more, if all is skipped: nothing was tested.
 """
 import argparse
 import dataclasses
@@ -359,6 +360,20 @@ def report(total):
     say(f'\n{total}')
 
 
+def conclude(total, gpu):
+    """Reports; the exit code."""
+    tested = total.passed or total.failed
+    # where there is no GPU, all of its tests say so
+    absent = gpu and not tested and total.skipped
+    if not tested and not absent:
+        total.fail('no test was run')
+    report(total)
+    if absent:
+        say('nothing was tested: every test was skipped, for the reasons above')
+        return 77
+    return 1 if total.failed else 0
+
+
 def chosen(arguments):
     """The rows to be run. A directory named alone is its first row."""
     if arguments.gpu or arguments.gpu_long:
@@ -392,12 +407,7 @@ def main():
                   if not arguments.suite or suite in arguments.suite]
         if suites:
             total.add(check(build, suites))
-    # where there is no GPU, all of its tests say so
-    gpu = arguments.gpu or arguments.gpu_long
-    if not total.passed and not total.failed and not (gpu and total.skipped):
-        total.fail('no test was run')
-    report(total)
-    return 1 if total.failed else 0
+    return conclude(total, arguments.gpu or arguments.gpu_long)
 
 
 if __name__ == '__main__':

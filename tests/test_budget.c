@@ -183,7 +183,8 @@ static void try_glm5(void)
 	       "memory alone is ruled out: %s", b.not_bound_why);
 	tap_ok(strstr(b.verdict_why, "15 to 51 %") &&
 		       strstr(b.verdict_why, "17 to 57 us") &&
-		       strstr(b.verdict_why, "12288 bytes"),
+		       strstr(b.verdict_why, "onehop bench --memory device "
+					     "--ranks 8 --sizes 12288 "),
 	       "it says what is missing: %s", b.verdict_why);
 	tap_ok(strstr(b.gpu_peak_gb_s.source, "data sheet") &&
 		       strstr(b.gpu_peak_gb_s.source, "report.txt:2"),

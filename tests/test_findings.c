@@ -382,7 +382,8 @@ static void try_rules(void)
 	       "which no level mends");
 	version_parse("0.6.6", &d.log.version);
 	EXPECT("a test with data that failed", "gate_p2p_failed");
-	tap_ok(has_text("gate_p2p_failed", "its own lines tell"),
+	tap_ok(has_text("gate_p2p_failed", "its own lines tell") &&
+		       has_text("gate_p2p_failed", "with data: onehop probe. "),
 	       "NCCL may still have its way");
 }
 

@@ -129,6 +129,9 @@ static void try_eight(void)
 /* Machines of the field, without versions: verdict and rule. */
 static void try_machines(void)
 {
+	const struct gate_step *single, *nvlink;
+	const struct gate *gate;
+
 	begin(2, "NVIDIA A10");
 	link_all(OH__LINK_PHB, 0);
 	peers_all(OH__PEER_READ, OH__PEER_CNS);
@@ -192,7 +195,12 @@ static void try_machines(void)
 	expect_custom(GATE_DISABLED, "world_size_unsupported", "sixteen");
 
 	begin(1, "NVIDIA A10");
-	expect_custom(GATE_DISABLED, "single_rank", "one");
+	gate = expect_custom(GATE_DISABLED, "single_rank", "one");
+	single = step_of(gate, "single_rank");
+	nvlink = step_of(gate, "pcie_more_than_two");
+	tap_ok(single && !strcmp(single->evidence, "1 rank") && nvlink &&
+		       strstr(nvlink->evidence, "one rank needs no NVLink"),
+	       "and speaks of one");
 	expect("dispatch", GATE_DISABLED, "single_rank", "one");
 	expect("transport", GATE_DISABLED, "single_rank", "one");
 }

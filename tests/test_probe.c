@@ -16,6 +16,14 @@
 
 static const struct oh__cuda *cuda;
 static struct probe probe;
+static char quick[] = "--quick", broken[] = "\xff";
+static char *flags[] = {quick, broken};
+static const struct probe_about about = {
+	.machine = {.kernel = "Linux 6.1.0 x86_64"},
+	.driver = "580.95.05",
+	.argc = 2,
+	.argv = flags,
+};
 static struct probe_finding findings[PROBE_FINDINGS];
 static int found;
 static enum oh_status status;
@@ -126,12 +134,31 @@ static bool is_whole(int gpus)
 
 /* The writers. */
 
+/* Where it was measured, and how; a word that is no text is null. */
+static bool is_stamped(json_t *root)
+{
+	const char *driver, *kernel, *version, *word, *end;
+	json_t *cuda_version, *none;
+
+	return !json_unpack(root, "{s:s, s:s, s:{s:s}, s:{s:s, s:o}, s:[s, o]}",
+			    "version", &version, "end_time", &end, "machine",
+			    "kernel", &kernel, "device", "driver_version",
+			    &driver, "cuda_version", &cuda_version, "arguments",
+			    &word, &none) &&
+	       !strcmp(kernel, about.machine.kernel) &&
+	       !strcmp(driver, about.driver) &&
+	       !strcmp(version, oh_version()) &&
+	       (probe.cuda ? !strcmp(json_string_value(cuda_version), "12.0")
+			   : json_is_null(cuda_version)) &&
+	       strlen(end) == 20 && !strcmp(word, quick) && json_is_null(none);
+}
+
 static bool is_json(void)
 {
 	char *text = NULL;
 	size_t bytes = 0, pairs = (size_t)probe.gpus * (size_t)probe.gpus;
 	FILE *file = open_memstream(&text, &bytes);
-	bool written = probe_write_json(&probe, file);
+	bool written = probe_write_json(&probe, &about, file);
 	json_t *root;
 	bool good;
 
@@ -139,7 +166,7 @@ static bool is_json(void)
 	root = json_loads(text, 0, NULL);
 	free(text);
 	pairs -= (size_t)probe.gpus;
-	good = written && root &&
+	good = written && root && is_stamped(root) &&
 	       json_integer_value(json_object_get(root, "schema_version")) ==
 		       1 &&
 	       json_array_size(json_object_get(root, "gpus")) ==
@@ -159,7 +186,7 @@ static bool is_text(const char *part)
 	FILE *file = open_memstream(&text, &bytes);
 	bool good;
 
-	probe_write_text(&probe, false, file);
+	probe_write_text(&probe, &about, false, file);
 	fclose(file);
 	for (const char *line = text; *line;) {
 		size_t length = strcspn(line, "\n");

@@ -150,7 +150,7 @@ static void fill_frame(const struct bench_options *options,
 {
 	frame->processors = binding_processors();
 	frame->device = options->device;
-	frame->graph = options->device && options->graph;
+	frame->graph = options->device && !options->eager;
 	frame->gpus = gpus->count;
 	frame->forbid_peer = options->forbid_peer;
 	frame->ranks = choose_ranks(
@@ -197,6 +197,8 @@ static bool make_plan(const struct bench_options *options,
 
 	memset(plan, 0, sizeof(*plan));
 	fill_frame(options, gpus, frame);
+	if (!bench_options_pairs_fit(options, frame->ranks))
+		return false;
 	places = frame->device ? frame->gpus : frame->processors;
 	plan->check = options->check;
 	memcpy(plan->peer, options->peer, sizeof(plan->peer));

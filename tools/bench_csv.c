@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* CSV: a line a row, the first names the columns; empty means not known. No
- * value has a comma or a quote. */
+/* CSV: a line a row, the first names the columns; empty means not known. Only
+ * the last column may hold a comma, and is quoted. */
 #include "tools/bench_write.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+static void csv_text(FILE *out, const char *text)
+{
+	if (!*text)
+		return;
+	fputc('"', out);
+	for (; *text; text++) {
+		if (*text == '"')
+			fputc('"', out);
+		fputc(*text == '\n' ? ' ' : *text, out);
+	}
+	fputc('"', out);
+}
 
 static void csv_row(FILE *out, const struct bench_plan *plan,
 		    const struct bench_row *row)
@@ -29,6 +42,8 @@ static void csv_row(FILE *out, const struct bench_plan *plan,
 	fprintf(out, ",%.6g,", row->flag_us);
 	if (row->measured && row->ratio > 0)
 		fprintf(out, "%.6g", row->ratio);
+	fputc(',', out);
+	csv_text(out, row->why);
 	fputc('\n', out);
 }
 
@@ -44,7 +59,7 @@ char *bench_csv(const struct bench_plan *plan,
 		return NULL;
 	fputs("collective,bytes,count,dtype,op,root,ranks,in_place,subject,"
 	      "path,us_min,us_p50,us_p99,algbw_gb_s,busbw_gb_s,wrong,"
-	      "flag_exchange_us,ratio\n",
+	      "flag_exchange_us,ratio,refused\n",
 	      out);
 	for (size_t i = 0; i < result->row_count; i++)
 		csv_row(out, plan, &result->rows[i]);

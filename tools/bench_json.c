@@ -1,32 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * JSON, schema_version 1. Keys are only ever added; a number is a number, and
- * null means that it is not known. Nothing of the environment is in it.
+ * null means that it is not known. Of the environment it has the settings that
+ * change how calls work.
  */
-#include "tools/bench_write.h"
-
 #include <jansson.h>
 #include <stdlib.h>
-#include <time.h>
 
-/* Takes the values' references; on any failure json_pack's NULL stays. */
-static json_t *text_or_null(const char *text)
-{
-	return *text ? json_string(text) : json_null();
-}
+#include "tools/bench_write.h"
+#include "tools/stamp_json.h"
 
 static json_t *number_or_null(bool known, double value)
 {
 	return known ? json_real(value) : json_null();
-}
-
-static json_t *json_machine(const struct bench_machine *machine)
-{
-	return json_pack("{s:o, s:s, s:i, s:i, s:i, s:f}", "cpu",
-			 text_or_null(machine->cpu), "kernel", machine->kernel,
-			 "cores", machine->cores, "processors",
-			 machine->processors, "numa_nodes", machine->numa_nodes,
-			 "load", machine->load);
 }
 
 static json_t *json_pinned(const struct bench_frame *frame)
@@ -38,19 +24,6 @@ static json_t *json_pinned(const struct bench_frame *frame)
 	list = json_array();
 	for (int i = 0; i < frame->ranks; i++)
 		json_array_append_new(list, json_integer(frame->cpu[i]));
-	return list;
-}
-
-static json_t *json_arguments(const struct bench_about *about)
-{
-	json_t *list = json_array();
-
-	for (int i = 0; i < about->argc; i++) {
-		/* not UTF-8: the flag's place is kept */
-		json_t *word = json_string(about->argv[i]);
-
-		json_array_append_new(list, word ? word : json_null());
-	}
 	return list;
 }
 
@@ -67,8 +40,8 @@ static json_t *json_peers(const struct bench_result *result)
 			list, json_pack("{s:s, s:b, s:o, s:o}", "name",
 					bench_peer_name((enum bench_peer)i),
 					"ran", peer->ran, "version",
-					text_or_null(peer->version), "reason",
-					text_or_null(peer->why)));
+					stamp_text(peer->version), "reason",
+					stamp_text(peer->why)));
 	}
 	return list;
 }
@@ -120,7 +93,7 @@ static json_t *json_floors(const struct bench_result *result)
 			 number_or_null(result->flag_after_us > 0,
 					result->flag_after_us),
 			 "copy", json_copies(result), "flag_place",
-			 text_or_null(result->flag_place), "kernels",
+			 stamp_text(result->flag_place), "kernels",
 			 json_kernels(result));
 }
 
@@ -133,24 +106,56 @@ static json_t *json_gpus(const struct bench_gpus *gpus)
 	return list;
 }
 
+static json_t *json_ways(const struct bench_result *result, int ranks)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < ranks; i++)
+		for (int j = 0; j < ranks; j++) {
+			const struct oh_route_peer *way = &result->ways[i][j];
+
+			if (i != j)
+				json_array_append_new(
+					list,
+					json_pack("{s:i, s:i, s:s, s:s}",
+						  "from", i, "to", j,
+						  "placement", way->placement,
+						  "reason", way->reason));
+		}
+	return list;
+}
+
+static json_t *json_settings(bool device)
+{
+	enum oh__setting list[OH__SETTING_COUNT];
+	int count = bench_settings_changed(device, list);
+	json_t *object = json_object();
+
+	for (int i = 0; i < count; i++)
+		json_object_set_new(object, oh__setting_row(list[i])->name,
+				    json_string(oh__setting_text(list[i])));
+	return object;
+}
+
 /* Of a device, NULL on host memory. */
 static json_t *json_device(const struct bench_about *about,
-			   const struct bench_frame *frame)
+			   const struct bench_frame *frame,
+			   const struct bench_result *result)
 {
 	const char *forbidden = bench_forbidden(frame);
 
 	if (!frame->device)
 		return json_null();
-	return json_pack("{s:o, s:o, s:s, s:s, s:s, s:o, s:b}", "gpus",
+	return json_pack("{s:o, s:o, s:s, s:s, s:s, s:o, s:b, s:o}", "gpus",
 			 json_gpus(&about->gpus), "driver_version",
-			 text_or_null(about->gpus.driver), "cuda_version",
+			 stamp_text(about->gpus.driver), "cuda_version",
 			 about->gpus.cuda, "method",
 			 frame->graph ? "graph" : "eager", "time",
 			 "a replay's time of the rank that started last, "
 			 "divided by its calls",
-			 "forbid_peer",
-			 text_or_null(forbidden ? forbidden : ""),
-			 "gpus_are_shared", frame->ranks > frame->gpus);
+			 "forbid_peer", stamp_text(forbidden ? forbidden : ""),
+			 "gpus_are_shared", frame->ranks > frame->gpus, "ways",
+			 json_ways(result, frame->ranks));
 }
 
 static json_t *json_us(const struct bench_row *row)
@@ -176,10 +181,10 @@ static json_t *json_row(const struct bench_row *row)
 		"root",
 		what->collective == OH_BROADCAST ? json_integer(what->root)
 						 : json_null(),
-		"subject", row->subject, "path", text_or_null(row->path));
+		"subject", row->subject, "path", stamp_text(row->path));
 	json_t *rest = json_pack(
 		"{s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o}", "reducer",
-		text_or_null(row->reducer), "us", json_us(row), "algbw_gb_s",
+		stamp_text(row->reducer), "us", json_us(row), "algbw_gb_s",
 		number_or_null(row->measured, row->algbw), "busbw_gb_s",
 		number_or_null(row->measured, row->busbw), "wrong",
 		checked ? json_integer((json_int_t)row->wrong) : json_null(),
@@ -187,7 +192,7 @@ static json_t *json_row(const struct bench_row *row)
 		what->calls, "flag_exchange_us",
 		number_or_null(row->flag_us > 0, row->flag_us), "ratio",
 		number_or_null(row->measured && row->ratio > 0, row->ratio),
-		"refused", text_or_null(row->why));
+		"refused", stamp_text(row->why));
 
 	if (object && rest)
 		json_object_update(object, rest);
@@ -202,17 +207,6 @@ static json_t *json_rows(const struct bench_result *result)
 	for (size_t i = 0; i < result->row_count; i++)
 		json_array_append_new(list, json_row(&result->rows[i]));
 	return list;
-}
-
-static json_t *json_time(void)
-{
-	time_t now = time(NULL);
-	struct tm utc;
-	char text[32];
-
-	gmtime_r(&now, &utc);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
-	return json_string(text);
 }
 
 static char *with_line_end(char *text)
@@ -232,8 +226,8 @@ char *bench_json(const struct bench_about *about, const struct bench_plan *plan,
 	json_t *root = json_pack(
 		"{s:i, s:s, s:o, s:o, s:i, s:s, s:b, s:s, s:b, s:b}",
 		"schema_version", 1, "version", oh_version(), "end_time",
-		json_time(), "machine", json_machine(&about->machine), "ranks",
-		frame->ranks, "memory", about->memory, "in_place",
+		stamp_time(), "machine", stamp_machine(&about->machine),
+		"ranks", frame->ranks, "memory", about->memory, "in_place",
 		frame->in_place, "alloc", frame->comm_alloc ? "comm" : "any",
 		"threads", frame->threads, "check", plan->check);
 	char *text = NULL;
@@ -243,10 +237,14 @@ char *bench_json(const struct bench_about *about, const struct bench_plan *plan,
 	if (!json_object_set_new(root, "pinned_cpus", json_pinned(frame)) &&
 	    !json_object_set_new(root, "processors_usable",
 				 json_integer(frame->processors)) &&
-	    !json_object_set_new(root, "device", json_device(about, frame)) &&
+	    !json_object_set_new(root, "device",
+				 json_device(about, frame, result)) &&
+	    !json_object_set_new(root, "settings",
+				 json_settings(frame->device)) &&
 	    !json_object_set_new(root, "reducer",
-				 text_or_null(result->reducer)) &&
-	    !json_object_set_new(root, "arguments", json_arguments(about)) &&
+				 stamp_text(result->reducer)) &&
+	    !json_object_set_new(root, "arguments",
+				 stamp_words(about->argc, about->argv)) &&
 	    !json_object_set_new(root, "peers", json_peers(result)) &&
 	    !json_object_set_new(root, "floors", json_floors(result)) &&
 	    !json_object_set_new(root, "rows", json_rows(result)) &&

@@ -141,7 +141,7 @@ static bool set_graph(struct bench_options *options, const char *value)
 static bool set_eager(struct bench_options *options, const char *value)
 {
 	options->device_flag = "--eager";
-	options->graph = false;
+	options->eager = true;
 	return true;
 }
 
@@ -260,7 +260,7 @@ static const struct flag flags[] = {
 	{{"--sizes"},
 	 VALUE,
 	 "SIZE,...",
-	 "a list of sizes such as 8K,64K",
+	 "a list of sizes such as 8K,64K, each 1 to 4G",
 	 "these sizes instead of -b, -e, -f and -i",
 	 set_sizes},
 	{{"-d", "--dtype", "--datatype"},
@@ -510,7 +510,6 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options)
 	options->warmups = -1;
 	options->check = true;
 	options->in_place = -1;
-	options->graph = true;
 	options->pin = true;
 	options->collectives = 1u << OH_ALL_REDUCE;
 	options->ops = 1u << OH_SUM;

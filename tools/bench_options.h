@@ -26,7 +26,7 @@ struct bench_options {
 	bool check, comm_alloc, threads, pin;
 	bool device; /* memory is "device" */
 	const char *device_flag; /* one that is only for it; NULL */
-	bool graph;
+	bool graph, eager; /* as they were given; neither: graph */
 	int calls; /* of a replay; 0: by size */
 	const char *forbid_peer; /* NULL: not given */
 	/* bit i: enum value i */
@@ -44,6 +44,9 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options);
 
 /* The last step of it: what contradicts itself, and defaults. */
 bool bench_options_settle(struct bench_options *options);
+
+/* Is every pair of --forbid-peer one of so many ranks? false as above. */
+bool bench_options_pairs_fit(const struct bench_options *options, int ranks);
 
 void bench_options_help(FILE *out);
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* After all flags are known: do they go together, and what was left unsaid. */
 #include <inttypes.h>
+#include <string.h>
 
+#include "base/settings.h"
 #include "tools/bench_options.h"
 
 static bool complain(const char *text)
@@ -10,17 +12,62 @@ static bool complain(const char *text)
 	return false;
 }
 
-/* Types and operations that have kernels; a list may hold others, too, whose
- * rows say that they are refused. */
+/* What has kernels. */
+#define DEVICE_COLLECTIVES (1u << OH_ALL_REDUCE)
 #define DEVICE_DTYPES (1u << OH_F32 | 1u << OH_F16 | 1u << OH_BF16)
 #define DEVICE_OPS (1u << OH_SUM | 1u << OH_AVG)
+
+/* All of a kind are those that there are. */
+static void narrow(unsigned *set, int count, unsigned there)
+{
+	if (*set == (1u << count) - 1)
+		*set &= there;
+}
+
+static void narrow_to_device(struct bench_options *options)
+{
+	narrow(&options->collectives, OH_COLLECTIVE_COUNT, DEVICE_COLLECTIVES);
+	narrow(&options->dtypes, OH_DTYPE_COUNT, DEVICE_DTYPES);
+	narrow(&options->ops, OH_OP_COUNT, DEVICE_OPS);
+}
+
+/* The first of a set that is not there, -1 if all are. */
+static int first_missing(unsigned set, unsigned there)
+{
+	set &= ~there;
+	return set ? __builtin_ctz(set) : -1;
+}
+
+static bool device_has(const struct bench_options *options)
+{
+	int collective =
+		first_missing(options->collectives, DEVICE_COLLECTIVES);
+	int dtype = first_missing(options->dtypes, DEVICE_DTYPES);
+	int op = first_missing(options->ops, DEVICE_OPS);
+
+	if (collective >= 0)
+		fprintf(stderr,
+			"onehop bench: --collective: %s: on GPU memory there "
+			"is all_reduce only so far\n",
+			oh_collective_name((enum oh_collective)collective));
+	else if (dtype >= 0)
+		fprintf(stderr,
+			"onehop bench: --dtype: %s: on GPU memory there are "
+			"f32, f16 and bf16 only so far\n",
+			oh_dtype_name((enum oh_dtype)dtype));
+	else if (op >= 0)
+		fprintf(stderr,
+			"onehop bench: --op: %s: on GPU memory there are sum "
+			"and avg only so far\n",
+			oh_op_name((enum oh_op)op));
+	return collective < 0 && dtype < 0 && op < 0;
+}
 
 /* What GPU memory has not. */
 static bool device_agrees(const struct bench_options *options)
 {
-	if (options->collectives != 1u << OH_ALL_REDUCE)
-		return complain("--collective: on GPU memory there is "
-				"all_reduce only so far");
+	if (!device_has(options))
+		return false;
 	if (options->root)
 		return complain("-r: all_reduce has no root, and on GPU memory "
 				"there is nothing else so far");
@@ -28,12 +75,6 @@ static bool device_agrees(const struct bench_options *options)
 		return complain("--in-place: not with --memory device, where "
 				"a replay makes many calls: each would sum the "
 				"result of another");
-	if (options->dtypes && !(options->dtypes & DEVICE_DTYPES))
-		return complain("--dtype: on GPU memory there are f32, f16 and "
-				"bf16 only so far");
-	if (options->ops && !(options->ops & DEVICE_OPS))
-		return complain("--op: on GPU memory there are sum and avg "
-				"only so far");
 	if (options->comm_alloc)
 		return complain("--alloc comm: oh_comm_alloc gives host "
 				"memory; not with --memory device");
@@ -66,6 +107,8 @@ static bool options_agree(const struct bench_options *options)
 
 	if (options->sizes.count && range)
 		return complain("--sizes: not together with -b, -e, -f, -i");
+	if (options->graph && options->eager)
+		return complain("--graph: not together with --eager");
 	if (options->factor && options->step)
 		return complain("-i: not together with -f");
 	if (options->device_flag && !options->device) {
@@ -125,8 +168,32 @@ static void fill_defaults(struct bench_options *options)
 
 bool bench_options_settle(struct bench_options *options)
 {
+	if (options->device)
+		narrow_to_device(options);
 	if (!options_agree(options) || !peers_agree(options))
 		return false;
 	fill_defaults(options);
 	return fill_sizes(options);
+}
+
+/* "all" fits any number. A pair is told once, from its smaller rank. */
+bool bench_options_pairs_fit(const struct bench_options *options, int ranks)
+{
+	const char *text = options->forbid_peer;
+	uint32_t pairs[OH_MAX_RANKS];
+
+	if (!text || !strcmp(text, "all") || !oh__parse_pairs(text, pairs))
+		return true;
+	for (int i = 0; i < OH_MAX_RANKS; i++) {
+		uint32_t beyond = pairs[i] & ~0u << (i > ranks ? i : ranks);
+
+		if (!beyond)
+			continue;
+		fprintf(stderr,
+			"onehop bench: --forbid-peer: %d-%d is no pair of the "
+			"%d ranks\n",
+			i, __builtin_ctz(beyond), ranks);
+		return false;
+	}
+	return true;
 }

@@ -96,6 +96,65 @@ static void head_device_ranks(FILE *out, const struct bench_frame *frame)
 			forbidden);
 }
 
+/* Pairs of ranks that are told one by one; JSON has all. */
+#define PAIRS_SHOWN 8
+
+/* The reason that all pairs have to meet in host memory; NULL if they have not,
+ * or some pair does not. */
+static const char *
+common_reason(const struct oh_route_peer ways[OH_MAX_RANKS][OH_MAX_RANKS],
+	      int ranks)
+{
+	for (int i = 0; i < ranks; i++)
+		for (int j = 0; j < ranks; j++) {
+			const struct oh_route_peer *way = &ways[i][j];
+
+			if (i != j && (strcmp(way->placement, "pinned") ||
+				       strcmp(way->reason, ways[0][1].reason)))
+				return NULL;
+		}
+	return ranks > 1 ? ways[0][1].reason : NULL;
+}
+
+/* Why ranks do not meet in GPU memory. */
+static void
+head_ways(FILE *out, int ranks,
+	  const struct oh_route_peer ways[OH_MAX_RANKS][OH_MAX_RANKS])
+{
+	const char *reason = common_reason(ways, ranks);
+	int pairs = 0;
+
+	if (reason) {
+		fprintf(out, "# ways      all pairs pinned: %s\n", reason);
+		return;
+	}
+	for (int i = 0; i < ranks; i++)
+		for (int j = 0; j < ranks; j++) {
+			const struct oh_route_peer *way = &ways[i][j];
+
+			if (i == j || !strcmp(way->placement, "vram-dst") ||
+			    pairs++ >= PAIRS_SHOWN)
+				continue;
+			fprintf(out, "# %-9s %d->%d %s: %s\n",
+				pairs == 1 ? "ways" : "", i, j, way->placement,
+				way->reason);
+		}
+	if (pairs > PAIRS_SHOWN)
+		fprintf(out, "#           and %d pairs more, see --json\n",
+			pairs - PAIRS_SHOWN);
+}
+
+static void head_settings(FILE *out, bool device)
+{
+	enum oh__setting list[OH__SETTING_COUNT];
+	int count = bench_settings_changed(device, list);
+
+	for (int i = 0; i < count; i++)
+		fprintf(out, "# %-9s %s=%s\n", i ? "" : "settings",
+			oh__setting_row(list[i])->name,
+			oh__setting_text(list[i]));
+}
+
 /* "100", or "20 to 100": rows differ. */
 static const char *span(int one, int other, char *text, size_t room)
 {
@@ -185,7 +244,8 @@ static const char *flag_text(const struct bench_frame *frame, double us,
 /* Of the column of paths. */
 static int path_width(const struct bench_frame *frame)
 {
-	return frame->device ? 18 : 13;
+	/* "pinned/one-shot with flags" */
+	return frame->device ? 26 : 13;
 }
 
 static void head_floor(FILE *out, const struct bench_frame *frame,
@@ -226,6 +286,9 @@ void bench_text_head(FILE *out, const struct bench_about *about,
 		head_device(out, about, plan);
 	else
 		head_host(out, about, plan);
+	if (frame->device)
+		head_ways(out, frame->ranks, result->ways);
+	head_settings(out, frame->device);
 	head_check(out, plan);
 	head_peers(out, plan, result);
 	head_floor(out, frame, result);
@@ -286,13 +349,41 @@ static void tail_flags(FILE *out, const struct bench_frame *frame,
 		moved ? ": the machine moved, measure again" : "");
 }
 
+/* "12", or whose they are: "12 of nccl, 3 of nccl-shm". */
+static void put_wrong(FILE *out, const struct bench_plan *plan,
+		      const struct bench_result *result)
+{
+	const char *comma = "";
+
+	if (!has_peers(plan)) {
+		fprintf(out, "%" PRIu64, result->wrong);
+		return;
+	}
+	for (int peer = -1; peer < BENCH_PEER_COUNT; peer++) {
+		const char *name =
+			peer < 0 ? "onehop"
+				 : bench_peer_name((enum bench_peer)peer);
+		uint64_t wrong = 0;
+
+		for (size_t i = 0; i < result->row_count; i++)
+			if (!strcmp(result->rows[i].subject, name))
+				wrong += result->rows[i].wrong;
+		if (!wrong)
+			continue;
+		fprintf(out, "%s%" PRIu64 " of %s", comma, wrong, name);
+		comma = ", ";
+	}
+}
+
 /* The last line and the exit code say the same. */
 static void tail_verdict(FILE *out, const struct bench_plan *plan,
 			 const struct bench_result *result)
 {
-	if (result->wrong)
-		fprintf(out, "# wrong elements: %" PRIu64 " FAILED\n",
-			result->wrong);
+	if (result->wrong) {
+		fprintf(out, "# wrong elements: ");
+		put_wrong(out, plan, result);
+		fprintf(out, " FAILED\n");
+	}
 	if (!result->complete || (result->exit_code && !result->wrong))
 		fprintf(out, "# not complete: %.*s\n",
 			(int)strcspn(result->why, "\n"), result->why);

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/settings.h"
 #include "bench/device.h"
 #include "bench/run.h"
 #include "tools/bench_machine.h"
@@ -33,6 +34,10 @@ char *bench_json(const struct bench_about *about, const struct bench_plan *plan,
 		 const struct bench_result *result);
 char *bench_csv(const struct bench_plan *plan,
 		const struct bench_result *result);
+
+/* The settings of that memory whose text is not the default's, of
+ * OH__SETTING_COUNT at most; how many. The ranks have checked them. */
+int bench_settings_changed(bool device, enum oh__setting *list);
 
 /* Does the collective combine values? Else it has no operation. */
 bool bench_reduces(enum oh_collective collective);

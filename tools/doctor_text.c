@@ -101,9 +101,9 @@ static void write_step(const struct page *page, const struct gate_step *step)
 
 static void head_gate(const struct page *page, const struct gate *gate)
 {
-	page_head(page, "%s%s%s %s, %d ranks: %s%s%s", gate->engine,
+	page_head(page, "%s%s%s %s, %d rank%s: %s%s%s", gate->engine,
 		  *gate->version.text ? " " : "", gate->version.text,
-		  gate->feature, gate->tp,
+		  gate->feature, gate->tp, gate->tp == 1 ? "" : "s",
 		  gate->transport ? gate->transport
 				  : gate_verdict_name(gate->verdict),
 		  gate->rule ? " by " : "", gate->rule ? gate->rule : "");

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `onehop env`: every setting with its value now and its default. The ranks'
- * id is a secret; its value is never shown, not even a malformed one. A
- * variable ONEHOP_... that is no setting, a misspelt one perhaps, is named on
- * stderr.
+ * `onehop env`: every setting with its value now and its default. What the
+ * library would refuse is marked, with the reason. The ranks' id is a secret;
+ * its value is never shown, not even a malformed one. A variable ONEHOP_...
+ * that is no setting, a misspelt one perhaps, is named on stderr.
  */
 #include <getopt.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 #include "base/settings.h"
 #include "comm/id.h"
+#include "cpu/reduce.h"
 #include "onehop/onehop.h"
 #include "tools/command.h"
 
@@ -21,10 +23,11 @@ enum state {
 	STATE_DEFAULT,
 	STATE_SET,
 	STATE_MALFORMED,
+	STATE_REFUSED, /* well-formed, and not to be had here */
 };
 
 static const char *const state_names[] = {"unset", "default", "set",
-					  "malformed"};
+					  "malformed", "refused"};
 
 static const char *const kind_names[] = {"number", "bytes", "choice", "pairs",
 					 "text"};
@@ -35,6 +38,7 @@ struct shown {
 	enum state state;
 	char value[80]; /* "" if there is none to show */
 	char takes[96];
+	char reason[96]; /* of STATE_REFUSED, else "" */
 };
 
 static bool is_secret(enum oh__setting setting)
@@ -69,10 +73,34 @@ static bool is_well_formed(enum oh__setting setting, const char *text)
 	return oh__setting_peek(setting, &value);
 }
 
+/* Well-formed values that oh_comm_create refuses; "" for others. */
+static void find_reason(enum oh__setting setting, const char *text,
+			char *reason, size_t room)
+{
+	const struct oh__cpu_reducer *reducer;
+	uint64_t rank, ranks;
+
+	*reason = '\0';
+	if (setting == OH__SETTING_ISA && strcmp(text, "auto") != 0) {
+		reducer = oh__cpu_reducer_named(text);
+		if (!reducer || !reducer->usable())
+			snprintf(reason, room, "this %s cannot run it",
+				 reducer ? "processor" : "build");
+	}
+	if (setting == OH__SETTING_RANK && oh__setting_peek(setting, &rank) &&
+	    oh__setting_text(OH__SETTING_RANKS) &&
+	    oh__setting_peek(OH__SETTING_RANKS, &ranks) && rank >= ranks)
+		snprintf(reason, room,
+			 "of ONEHOP_RANKS=%" PRIu64
+			 " ranks the last is %" PRIu64,
+			 ranks, ranks - 1);
+}
+
 static void look_at(enum oh__setting setting, struct shown *shown)
 {
 	const char *text = oh__setting_text(setting);
 
+	*shown->reason = '\0';
 	shown->row = oh__setting_row(setting);
 	if (is_secret(setting))
 		snprintf(shown->takes, sizeof(shown->takes),
@@ -89,6 +117,11 @@ static void look_at(enum oh__setting setting, struct shown *shown)
 	}
 	shown->state =
 		is_well_formed(setting, text) ? STATE_SET : STATE_MALFORMED;
+	if (shown->state == STATE_SET)
+		find_reason(setting, text, shown->reason,
+			    sizeof(shown->reason));
+	if (*shown->reason)
+		shown->state = STATE_REFUSED;
 	*shown->value = '\0';
 	if (!is_secret(setting))
 		copy_printable(shown->value, sizeof(shown->value), text);
@@ -107,6 +140,9 @@ static void print_text(const struct shown *shown, int count)
 		       *row->standard ? row->standard : "-", shown[i].takes);
 		if (shown[i].state == STATE_MALFORMED)
 			printf("    MALFORMED: correct it or unset it\n");
+		if (shown[i].state == STATE_REFUSED)
+			printf("    REFUSED: %s; correct it or unset it\n",
+			       shown[i].reason);
 		printf("    %s\n", row->help);
 	}
 }
@@ -128,12 +164,14 @@ static int print_json(const struct shown *shown, int count, json_t *unknown)
 
 		json_array_append_new(
 			settings,
-			json_pack("{s:s, s:s, s:s, s:o, s:o, s:s, s:s}", "name",
-				  row->name, "kind", kind_names[row->kind],
-				  "state", state_names[shown[i].state], "value",
+			json_pack("{s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:o}",
+				  "name", row->name, "kind",
+				  kind_names[row->kind], "state",
+				  state_names[shown[i].state], "value",
 				  text_or_null(shown[i].value), "default",
 				  text_or_null(row->standard), "takes",
-				  shown[i].takes, "help", row->help));
+				  shown[i].takes, "help", row->help, "reason",
+				  text_or_null(shown[i].reason)));
 	}
 	root = json_pack("{s:i, s:s, s:o, s:O}", "schema_version", 1, "version",
 			 oh_version(), "settings", settings, "unknown",
@@ -178,9 +216,11 @@ static void print_help(void)
 {
 	printf("usage: onehop env [OPTION...]\n\n"
 	       "Shows every setting: the environment variable, its value now,\n"
-	       "its default, what it takes and what it does. A malformed "
-	       "value\n"
-	       "is shown as such, and the exit code is then 2.\n\n"
+	       "its default, what it takes and what it does. A value "
+	       "that\n"
+	       "is malformed, or that the library refuses here, is shown as "
+	       "such,\n"
+	       "and the exit code is then 2.\n\n"
 	       "  --json        JSON instead of text\n"
 	       "  -h, --help    print this text\n");
 }
@@ -223,7 +263,7 @@ int command_env(int argc, char **argv)
 {
 	struct shown shown[OH__SETTING_COUNT];
 	json_t *unknown, *name;
-	bool json, malformed = false;
+	bool json, bad = false;
 	size_t index;
 	int code = read_options(argc, argv, &json);
 
@@ -231,7 +271,7 @@ int command_env(int argc, char **argv)
 		return code < 0 ? EXIT_FINE : code;
 	for (int i = 0; i < OH__SETTING_COUNT; i++) {
 		look_at((enum oh__setting)i, &shown[i]);
-		malformed |= shown[i].state == STATE_MALFORMED;
+		bad |= shown[i].state >= STATE_MALFORMED;
 	}
 	unknown = list_unknown();
 	if (json)
@@ -242,5 +282,5 @@ int command_env(int argc, char **argv)
 		fprintf(stderr, "onehop env: %s is not a setting\n",
 			json_string_value(name));
 	json_decref(unknown);
-	return malformed ? EXIT_USAGE : code;
+	return bad ? EXIT_USAGE : code;
 }

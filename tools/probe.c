@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/settings.h"
 #include "bench/sizes.h"
 #include "tools/command.h"
 #include "tools/probe_write.h"
@@ -20,6 +21,7 @@
 
 struct settings {
 	struct probe_options options;
+	struct probe_about about;
 	bool json;
 	const char *path; /* of the JSON; NULL: stdout */
 };
@@ -214,7 +216,7 @@ static int show_json(const struct settings *settings, const struct probe *probe)
 
 	if (settings->path && !can_open(settings->path, "we", &file))
 		return EXIT_ENVIRONMENT;
-	written = probe_write_json(probe, file);
+	written = probe_write_json(probe, &settings->about, file);
 	if (settings->path)
 		written = !fclose(file) && written;
 	if (written)
@@ -227,7 +229,8 @@ static int show_json(const struct settings *settings, const struct probe *probe)
 static int show(const struct settings *settings, const struct probe *probe)
 {
 	if (!settings->json || settings->path)
-		probe_write_text(probe, wants_colour(), stdout);
+		probe_write_text(probe, &settings->about, wants_colour(),
+				 stdout);
 	return settings->json ? show_json(settings, probe) : EXIT_FINE;
 }
 
@@ -276,17 +279,25 @@ int command_probe(int argc, char **argv)
 
 	if (code)
 		return code < 0 ? EXIT_FINE : code;
+	/* what is wrong is said here, once */
+	if (!getenv("ONEHOP_LOG"))
+		oh_set_log(OH_LOG_OFF, NULL, NULL);
+	/* of a communicator, and yet never ignored */
+	if (oh__settings_check())
+		return explain(oh_last_error()->status);
 	/* what is there stays until there is something to put in its place */
 	if (settings.path) {
 		if (!can_open(settings.path, "ae", &file))
-			return EXIT_USAGE;
+			return EXIT_ENVIRONMENT;
 		fclose(file);
 	}
 	if (isatty(STDERR_FILENO))
 		settings.options.progress = show_progress;
-	/* what is wrong is said here, once */
-	if (!getenv("ONEHOP_LOG"))
-		oh_set_log(OH_LOG_OFF, NULL, NULL);
+	settings.about.argc = argc - 1;
+	settings.about.argv = argv + 1;
+	bench_machine_read(&settings.about.machine);
+	bench_driver_version(settings.about.driver,
+			     sizeof(settings.about.driver));
 	probe = calloc(1, sizeof(*probe));
 	code = EXIT_ENVIRONMENT;
 	if (probe)

@@ -3,6 +3,7 @@
 #include <jansson.h>
 
 #include "tools/probe_write.h"
+#include "tools/stamp_json.h"
 
 static json_t *figure_json(const struct probe_figure *figure)
 {
@@ -133,7 +134,20 @@ static json_t *findings_json(const struct probe *probe)
 	return array;
 }
 
-bool probe_write_json(const struct probe *probe, FILE *out)
+/* Under the names of `onehop bench`. */
+static json_t *device_json(const struct probe *probe,
+			   const struct probe_about *about)
+{
+	char cuda[16];
+
+	bench_cuda_version(probe->cuda, cuda, sizeof(cuda));
+	return json_pack("{s:o, s:o}", "driver_version",
+			 stamp_text(about->driver), "cuda_version",
+			 stamp_text(cuda));
+}
+
+bool probe_write_json(const struct probe *probe,
+		      const struct probe_about *about, FILE *out)
 {
 	json_t *gpus = json_array(), *pairs = json_array();
 	json_t *root;
@@ -147,10 +161,14 @@ bool probe_write_json(const struct probe *probe, FILE *out)
 						      pair_json(probe, i, j));
 	}
 	root = json_pack(
-		"{s:i, s:s, s:b, s:b, s:i, s:I, s:I, s:I, s:o, s:o, s:o}",
-		"schema_version", 1, "version", oh_version(), "quick",
-		probe->quick, "late", probe->late, "left_out", probe->left_out,
-		"bytes", (json_int_t)probe->bytes, "host_bytes",
+		"{s:i, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:i, s:I, s:I, s:I, "
+		"s:o, s:o, s:o}",
+		"schema_version", 1, "version", oh_version(), "end_time",
+		stamp_time(), "machine", stamp_machine(&about->machine),
+		"device", device_json(probe, about), "arguments",
+		stamp_words(about->argc, about->argv), "quick", probe->quick,
+		"late", probe->late, "left_out", probe->left_out, "bytes",
+		(json_int_t)probe->bytes, "host_bytes",
 		(json_int_t)probe->host_bytes, "together_bytes",
 		(json_int_t)probe->together_bytes, "gpus", gpus, "pairs", pairs,
 		"findings", findings_json(probe));

@@ -193,10 +193,24 @@ static void write_findings(const struct probe *probe, const struct page *page)
 	}
 }
 
-void probe_write_text(const struct probe *probe, bool colour, FILE *out)
+static void write_about(const struct probe *probe,
+			const struct probe_about *about,
+			const struct page *page)
+{
+	char cuda[16];
+
+	bench_cuda_version(probe->cuda, cuda, sizeof(cuda));
+	page_write(page, 0, PAGE_PLAIN, "", "onehop %s; driver %s, CUDA %s; %s",
+		   oh_version(), *about->driver ? about->driver : "unknown",
+		   cuda, about->machine.kernel);
+}
+
+void probe_write_text(const struct probe *probe,
+		      const struct probe_about *about, bool colour, FILE *out)
 {
 	const struct page page = {out, WIDTH, colour};
 
+	write_about(probe, about, &page);
 	write_gpus(probe, &page);
 	if (probe->left_out)
 		page_write(&page, 0, PAGE_PLAIN, "",

@@ -6,7 +6,17 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "bench/device.h"
 #include "probe/probe.h"
+#include "tools/bench_machine.h"
+
+/* What is said about a measurement beside its figures. */
+struct probe_about {
+	struct bench_machine machine;
+	char driver[96]; /* "580.95.05"; "": unknown */
+	int argc; /* the command line, from the first flag on */
+	char **argv;
+};
 
 #define PROBE_FINDINGS 32
 
@@ -24,8 +34,10 @@ const char *probe_state(const struct probe_problem *problem);
 /* What the data sheet says of a GPU's memory, GB/s; 0 if it is not known. */
 double probe_peak(const struct probe_gpu *gpu);
 
-void probe_write_text(const struct probe *probe, bool colour, FILE *out);
+void probe_write_text(const struct probe *probe,
+		      const struct probe_about *about, bool colour, FILE *out);
 /* false if it could not be written. */
-bool probe_write_json(const struct probe *probe, FILE *out);
+bool probe_write_json(const struct probe *probe,
+		      const struct probe_about *about, FILE *out);
 
 #endif

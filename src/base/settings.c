@@ -163,17 +163,35 @@ static bool parse(const struct oh__setting_row *row, const char *text,
 	return false;
 }
 
+/* As oh__parse_bytes reads it, with the largest unit that leaves no rest. */
+static const char *bytes_text(uint64_t bytes, char text[24])
+{
+	static const char units[] = "\0KMG";
+	int unit = 0;
+
+	while (unit < 3 && bytes && bytes % 1024 == 0) {
+		bytes /= 1024;
+		unit++;
+	}
+	snprintf(text, 24, "%" PRIu64 "%.1s", bytes, &units[unit]);
+	return text;
+}
+
 void oh__setting_takes(const struct oh__setting_row *row, char *text,
 		       size_t room)
 {
+	char low[24], high[24];
+
 	switch (row->kind) {
 	case OH__SETTING_KIND_NUMBER:
+		snprintf(text, room, "%" PRIu64 " to %" PRIu64, row->low,
+			 row->high);
+		return;
 	case OH__SETTING_KIND_BYTES:
-		snprintf(text, room, "%" PRIu64 " to %" PRIu64 "%s", row->low,
-			 row->high,
-			 row->kind == OH__SETTING_KIND_BYTES
-				 ? ", K, M or G may follow"
-				 : "");
+		snprintf(text, room,
+			 "%s to %s, digits with an optional K, M or G (binary)",
+			 bytes_text(row->low, low),
+			 bytes_text(row->high, high));
 		return;
 	case OH__SETTING_KIND_CHOICE:
 		snprintf(text, room, "%s", row->choices);
@@ -192,7 +210,7 @@ static enum oh_status fail_malformed(const struct oh__setting_row *row,
 {
 	static const char *const before[] = {
 		[OH__SETTING_KIND_NUMBER] = "a whole number from ",
-		[OH__SETTING_KIND_BYTES] = "a whole number from ",
+		[OH__SETTING_KIND_BYTES] = "",
 		[OH__SETTING_KIND_CHOICE] = "one of ",
 		[OH__SETTING_KIND_PAIRS] = "",
 		[OH__SETTING_KIND_TEXT] = "",

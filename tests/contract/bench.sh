@@ -38,6 +38,8 @@ done <<'END'
 -n0 -n: '0' is none of what it takes
 -n= -n: '' is none of what it takes
 -e4X -e: '4X' is none of what it takes
+--sizes=5G --sizes: '5G' is none of what it takes: a list of sizes such as 8K,64K, each 1 to 4G
+--sizes=0 --sizes: '0' is none of what it takes: a list of sizes such as 8K,64K, each 1 to 4G
 -h5 '-h5' is not known
 -n -n: a value is missing
 -g '-g' is a flag of nccl-tests only: use --ranks N
@@ -47,6 +49,14 @@ done <<'END'
 --blocking not needed here
 --nothing '--nothing' is not known
 END
+
+# Settings that change a call are told
+ONEHOP_ALGORITHM=two-shot ONEHOP_TUNE=on ONEHOP_DEVICE_SHARE=none \
+	measures --ranks 2 --sizes 64 -n 5
+is "$(grep -A 1 '^# settings' "$scratch/out" | head -n 2)" \
+	"# settings  ONEHOP_ALGORITHM=two-shot
+# check     on: the first and each round's last call whole, others in 4 places" \
+	"the heading has the setting that matters"
 
 # A rank that dies
 "${bench[@]}" --ranks 2 --sizes 64,128 -n 1000000 >"$scratch/out" 2>"$scratch/err" &

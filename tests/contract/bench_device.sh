@@ -104,9 +104,11 @@ says "eager: 9 calls a replay"
 says "2 as threads of one process"
 told '[.device.method, .threads, .rows[0].op, .rows[0].wrong]' '["eager",true,"avg",0]' \
 	"queued calls, of threads"
-runs 0 --sizes 40 -d f32,i32
-told '[.rows[] | [.dtype, .us == null, .wrong, (.refused // "" | .[0:17])]]' \
-	'[["f32",false,0,""],["i32",true,null,"all-reduce of i32"]]' "what there is not is refused"
+runs 0 --sizes 64 -d all -o all --collective all
+told '[.rows[] | [.dtype, .op, .wrong, .refused]]' \
+	'[["f32","sum",0,null],["f32","avg",0,null],["f16","sum",0,null],["f16","avg",0,null],["bf16","sum",0,null],["bf16","avg",0,null]]' \
+	"all are those that there are"
+is "$(cat "$scratch/err")" "" "and nothing is refused"
 timeout 60 "${bench[@]}" --sizes 64 -n 6 --calls 4 >"$scratch/out" 2>&1
 is $? 0 "warmed up by time: exit code 0"
 runs 0 --sizes 64,1000000 --calls 2
@@ -114,10 +116,21 @@ told '[.rows[].wrong]' '[0,0]' "fewer calls than buffers"
 runs 0 --sizes 64 --csv "$scratch/csv"
 is "$(tail -n 1 "$scratch/csv" | cut -d, -f1-9)" "all_reduce,64,32,bf16,sum,,2,0,onehop" \
 	"CSV has the row"
+told '.settings' '{}' "no setting is told that is at its default"
+is "$(grep -cE '^# (ways|settings) ' "$scratch/out")" 0 "nor a way that is as it should be"
+told '[.device.ways[] | [.from, .to, .placement]]' '[[0,1,"vram-dst"],[1,0,"vram-dst"]]' \
+	"JSON has all ways"
 
 # Which GPUs, and which ways
 runs 0 --sizes 64 --forbid-peer all
 says "peers are forbidden: all"
+says "# ways      all pairs pinned: ONEHOP_FORBID_PEER forbids it"
+told '[.device.ways[] | [.from, .to, .placement, (.reason | test("forbids"))]]' \
+	'[[0,1,"pinned",true],[1,0,"pinned",true]]' "the reason of each way"
+# figures stand under their headings, however long the path
+is "$(awk '$1 == "64" { print index($0, $8) + length($8) }' "$scratch/out" | head -n 1)" \
+	"$(awk '/^# *bytes/ { print index($0, "min us") + 6 }' "$scratch/out")" \
+	"the path is not longer than its column"
 told '[.device.forbid_peer, .floors.flag_place, .rows[0].wrong]' '["all","host memory",0]' \
 	"forbidden peers"
 ONEHOP_FORBID_PEER=0-1 runs 0 --sizes 64
@@ -125,6 +138,35 @@ told '.device.forbid_peer' '"0-1"' "also by the environment"
 plays 'devices 2'
 runs 0 --sizes 64,8K
 told '[.floors.flag_place, .rows[].wrong]' '["host memory",0,0]' "GPUs that are no peers"
+says "# ways      0->1 pinned: rank 0's driver refused to map rank 1's memory (CUDA error 101)"
+says "#           1->0 pinned: rank 1's driver refused"
+plays 'devices 4' 'peer * * 1' 'peer 2 1 0'
+runs 0 --sizes 64
+is "$(grep -c 'pinned: ' "$scratch/out")" 1 "one pair of many is told alone"
+says "# ways      2->1 pinned: rank 2's driver refused"
+says "64       32 bf16 sum  mixed/"
+told '[.floors.flag_place, (.device.ways | length)]' '["host memory",12]' "and flags go the same way"
+plays 'devices 4'
+runs 0 --sizes 64
+is "$(grep -c 'pinned: ' "$scratch/out")" 8 "of many ways eight are told"
+says "#           and 4 pairs more, see --json"
+told '[.device.ways[] | select(.placement == "pinned")] | length' 12 "and JSON has the rest"
+plays "${two[@]}"
+ONEHOP_DEVICE_SHARE=none ONEHOP_TUNE=off ONEHOP_LOG=error runs 0 --sizes 64
+says "# ways      all pairs pinned: ONEHOP_DEVICE_SHARE is none"
+says "# settings  ONEHOP_DEVICE_SHARE=none"
+says "through host memory"
+told '[.settings, .floors.flag_place]' '[{"ONEHOP_DEVICE_SHARE":"none"},"host memory"]' \
+	"what changes the calls is told, and nothing else"
+ONEHOP_DEVICE_SHARE=ipc runs 0 --sizes 64 --threads
+says "# settings  ONEHOP_DEVICE_SHARE=ipc"
+says "through host memory"
+ONEHOP_DEVICE_SHARE=auto runs 0 --sizes 64
+told '[.settings, .floors.flag_place]' '[{},"GPU memory"]' "a default that is set is none"
+for pair in 0-5 1-2 14-15; do
+	runs 2 --sizes 64 --ranks 2 --forbid-peer 0-1,$pair
+	complains "--forbid-peer: $pair is no pair of the 2 ranks"
+done
 plays 'devices 1'
 runs 0 --sizes 64
 says "ranks share GPUs"
@@ -148,6 +190,8 @@ told '.peers[0].version' '"2.28.9 NCCL_NVLS_ENABLE=0"' "and what changes how it 
 runs 1 --sizes 64 --peer nccl
 complains "nccl: wrong result of all_reduce bf16 sum, 64 bytes, on rank"
 told '[.exit_code, (.rows[] | .wrong > 0)]' '[1,false,true]' "a peer's wrong results are its own"
+is "$(tail -n 1 "$scratch/out" | sed 's/[0-9]\+/N/')" "# wrong elements: N of nccl FAILED" \
+	"the last line says whose they are"
 NCCL_P2P_DISABLE=1 runs 0 --sizes 64 -c 0 --peer nccl,nccl-shm
 told '[.peers[] | [.name, .ran]]' '[["nccl",false],["nccl-shm",true]]' \
 	"NCCL without peers is not called nccl"
@@ -160,8 +204,10 @@ runs 0 --sizes 64 -c 0 --peer nccl
 told '.peers[0].reason | test("both on GPU 0")' true "NCCL takes no GPU twice"
 plays "${two[@]}"
 echo 'rank 1 ncclAllReduce 5 ' >"$FAKENCCL_SCRIPT"
-runs 1 --sizes 64,128 -c 0 --peer nccl
+runs 1 --sizes 64,128 -c 0 --peer nccl --csv "$scratch/csv"
 complains "ncclAllReduce failed, code 5"
+is "$(head -n 1 "$scratch/csv" | sed 's/.*,//') $(sed -n 3p "$scratch/csv" | sed 's/.*,//')" \
+	'refused "failed"' "CSV says why a row has no times"
 told '[.rows[] | [.bytes, .subject, .refused]]' \
 	'[[64,"onehop",null],[64,"nccl","failed"],[128,"onehop",null]]' \
 	"the run goes on without a peer that failed"
@@ -194,8 +240,11 @@ says "# wrong elements: not checked"
 # A rank that hangs, one that dies
 export FAKEKERNELS_FAULT='stuck 1 40'
 runs 124 --sizes 64 --timeout 2
-says "not complete"
+says "# not complete: onehop rank 0: OH_ERR_TIMEOUT: calls on the GPU have failed: a rank did not arrive before the deadline (rank 1)"
 is_clean "a kernel that never ends"
+# nobody knows yet whom it waits for
+ONEHOP_CALL_TIMEOUT_MS=60000 runs 124 --sizes 64 --timeout 2
+complains "onehop: ranks 0 1 did not answer after 2 s (--timeout)"
 unset FAKEKERNELS_FAULT
 timeout 60 "${bench[@]}" --sizes 64,128 -n 100000 --calls 20 -w 1 \
 	>"$scratch/out" 2>"$scratch/err" &
@@ -263,6 +312,10 @@ while IFS='|' read -r arguments message; do
 done <<'END'
 --graph|--graph: only with --memory device
 --eager|--eager: only with --memory device
+--graph --eager --memory device|--graph: not together with --eager
+--memory device -d f32,i32|--dtype: i32: on GPU memory there are f32, f16 and bf16 only
+--memory device -d i8|--dtype: i8: on GPU memory there are f32, f16 and bf16 only
+--memory device -o sum,prod|--op: prod: on GPU memory there are sum and avg only
 --calls 5|--calls: only with --memory device
 --forbid-peer all|--forbid-peer: only with --memory device
 --memory device --forbid-peer 0-1,nonsense|--forbid-peer: '0-1,nonsense' is none of what it takes: pairs
@@ -270,7 +323,7 @@ done <<'END'
 --memory device -r 1|-r: all_reduce has no root
 --memory device --in-place|--in-place: not with --memory device
 --memory device --alloc comm|--alloc comm: oh_comm_alloc gives host memory
---memory device --collective broadcast|on GPU memory there is all_reduce only
+--memory device --collective broadcast|--collective: broadcast: on GPU memory there is all_reduce only
 --peer nccl|nccl works on GPU memory: it wants --memory device
 --peer openmpi --memory device|openmpi works on host memory: it wants --memory host
 --memory gpu|--memory: 'gpu' is none of what it takes: host or device

@@ -28,6 +28,17 @@ else
 	skip "installs manual pages" "this build has none"
 fi
 
+# what `make` builds is that, and nothing else
+if command -v jq >/dev/null; then
+	is "$(ninja -C "$BUILD" -t query product | sed -nE '/outputs:/q; s/^    (\|+ )?//p' | sort)" \
+		"$(jq -r --arg build "$BUILD/" '.[] | select(.installed) |
+			.filename[] | ltrimstr($build)' \
+			"$BUILD/meson-info/intro-targets.json" | sort)" \
+		"make builds what is installed"
+else
+	skip "make builds what is installed" "jq is not installed"
+fi
+
 directory=$(dirname "$(find_one /pkgconfig/onehop.pc)")
 config()
 {
@@ -101,6 +112,18 @@ output=$("$(find_one /bin/onehop)" run -n 2 --timeout 60 -- "$scratch/example" 2
 is $? 0 "the example runs on 2 ranks"
 note "$output"
 is "$(grep -c '^\[[01]\] ' <<<"$output")" 2 "each rank prints a line"
+if [[ -x $scratch/gpu ]]; then
+	output=$(env -u ONEHOP_RANK "$scratch/gpu" 2>&1)
+	is "$? $output" "1 no launcher: onehop run -n 2 -- ./gpu" \
+		"the one for GPUs takes none without a launcher"
+	# of a number that no GPU has
+	for name in ONEHOP_RANK LOCAL_RANK OMPI_COMM_WORLD_LOCAL_RANK \
+		MPI_LOCALRANKID SLURM_LOCALID; do
+		output=$(env "$name=77" "$scratch/gpu" 2>&1)
+		[[ $? == 1 && $output =~ invalid\ device|CUDA\ driver ]]
+		ok $? "with $name it asks for that GPU"
+	done
+fi
 if ((gpus < 2)); then
 	skip "the one for GPUs runs on 2 ranks" "no CUDA toolkit, or fewer than 2 GPUs"
 elif grep -q 'not built' "$BUILD/gpu_ranks.txt"; then

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """scripts/check.py counts what TAP programs say, and what they fail to say."""
+import contextlib
 import importlib.util
+import io
 import json
 import os
 import sys
@@ -41,6 +43,20 @@ CASES = [
     ('bails out', 'ok 1\nBail out! no\n', 'ERROR', 1, 1, 1, 0),
 ]
 
+# what it is, passed, failed, skipped, with --gpu, exit code, the last line
+VERDICTS = [
+    ('nothing failed', (1, 0, 1), False, 0, '1 passed, 0 failed, 1 skipped'),
+    ('one failed', (1, 1, 0), False, 1, '1 passed, 1 failed, 0 skipped'),
+    ('all skipped is a failure', (0, 0, 3), False, 1,
+     '0 passed, 1 failed, 3 skipped'),
+    ('GPUs: nothing failed', (1, 0, 3), True, 0,
+     '1 passed, 0 failed, 3 skipped'),
+    ('GPUs: one failed', (0, 1, 3), True, 1, '0 passed, 1 failed, 3 skipped'),
+    ('GPUs: all skipped', (0, 0, 3), True, 77, 'nothing was tested'),
+    ('GPUs: no test at all', (0, 0, 0), True, 1,
+     '0 passed, 1 failed, 0 skipped'),
+]
+
 
 def main():
     number = failed = 0
@@ -68,6 +84,12 @@ def main():
         sums = [sum(case[4 + i] for case in CASES) for i in range(3)]
         ok(str(total) == f'{sums[0]} passed, {sums[1]} failed, '
            f'{sums[2]} skipped', 'a log is summed', total)
+    for text, counts, gpu, due, last in VERDICTS:
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            code = check.conclude(check.Count(*counts), gpu)
+        line = said.getvalue().splitlines()[-1]
+        ok(code == due and line.startswith(last), text, f'{code}, {line}')
     print(f'1..{number}')
     return 1 if failed else 0
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The outputs in docs/doctor.md are those of the commands above them.
+# The outputs in docs/doctor.md are those of the commands above them, that in
+# README.md is the beginning of the first, and what they tell to run can be run.
 . "$(dirname "$0")/../tap.sh"
 
 cd "$SOURCE/tests/cases" || exit 1
@@ -20,4 +21,20 @@ for ((n = 1; n <= blocks; n++)); do
 	due=$(tail -n +$(($(wc -l <<<"$command") + 1)) <<<"$block")
 	is "$(eval "${command#\$ }" 2>&1)" "$due" "output $n is real"
 done
+
+summary=$(awk '/^\$ build\/onehop doctor/ { on = 1; next } /^$/ { on = 0 } on' \
+	"$SOURCE/README.md")
+has "$(cat "$page")" "$summary" "README.md has the same summary"
+
+# as far as the flags go: no GPU is visible
+told=$(tr -s ' \n' ' ' <"$page" |
+	grep -oE 'onehop (probe|bench --memory device)( --?[a-z]+ [0-9a-zA-Z]+)*' | sort -u)
+(($(wc -l <<<"$told") >= 4))
+ok $? "the page names commands"
+while read -ra words; do
+	CUDA_VISIBLE_DEVICES='' timeout 30 "${words[@]}" >"$scratch/said" 2>&1
+	code=$?
+	((code == 77)) || note "$(cat "$scratch/said")"
+	is "$code" 77 "${words[*]}: its flags are taken, there is no GPU"
+done <<<"$told"
 done_testing

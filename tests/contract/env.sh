@@ -67,6 +67,28 @@ ONEHOP_ALGORITHM two-shot
 ONEHOP_FIRST_CALL 4294967290
 END
 
+# well-formed, and yet the library takes none of them here
+isa=neon
+[[ $(uname -m) != aarch64 ]] || isa=avx2
+while read -r settings; do
+	read -ra settings <<<"$settings"
+	output=$(env "${settings[@]}" "$onehop" env 2>&1)
+	is $? 2 "${settings[*]}: exit code 2"
+	is "$(grep -A 1 "^${settings[0]%=*} " <<<"$output" | grep -c REFUSED)" 1 \
+		"${settings[0]} is marked as refused"
+	is "$(grep -cE 'REFUSED|MALFORMED' <<<"$output")" 1 "and nothing else"
+done <<END
+ONEHOP_ISA=$isa
+ONEHOP_RANK=3 ONEHOP_RANKS=2
+ONEHOP_RANK=2 ONEHOP_RANKS=2
+END
+ONEHOP_ISA=plain ONEHOP_RANK=1 ONEHOP_RANKS=2 "$onehop" env >/dev/null
+is $? 0 "what the library takes is fine"
+ONEHOP_RANK=3 "$onehop" env >/dev/null
+is $? 0 "a rank without a number of ranks too"
+has "$("$onehop" env | grep '^ONEHOP_DEVICE_BYTES')" \
+	"1M to 1G, digits with an optional K, M or G (binary)" "sizes are told as they are set"
+
 output=$(ONEHOP_SLOT_BYTES='' "$onehop" env)
 is $? 0 "an empty value counts as unset"
 
@@ -98,6 +120,8 @@ if command -v jq >/dev/null; then
 		malformed "--json marks what is malformed"
 	is "$(jq -r '.settings[] | select(.name == "ONEHOP_TUNE") | .value' <<<"$output")" \
 		on "--json shows a default"
+	is "$(ONEHOP_ISA=$isa "$onehop" env --json | jq -c '.settings[] | select(.reason) | [.name, .state]')" \
+		'["ONEHOP_ISA","refused"]' "--json says what is refused"
 	is "$(jq -r '.unknown[]' <<<"$output")" ONEHOP_X "--json lists what is no setting"
 else
 	skip "--json" "jq is not installed"

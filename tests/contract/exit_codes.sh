@@ -52,7 +52,7 @@ runs 2 stderr probe --bytes
 runs 2 stderr probe --only 0,0
 runs 2 stderr probe --only 0,
 runs 2 stderr probe --timeout 0
-runs 2 stderr probe --json /nowhere/file
+runs 3 stderr probe --json /nowhere/file
 runs 2 stderr run
 runs 2 stderr run -n
 runs 2 stderr run -n 2

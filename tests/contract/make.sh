@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What `make` says of nvcc and when it asks Meson again, with made-up tools; and
-# what Meson makes of an nvcc that is absent, broken, too old or good.
+# What `make` says of nvcc and when it asks Meson again, what it builds and how it
+# installs, with made-up tools; and what Meson makes of an nvcc that is absent,
+# broken, too old or good.
 . "$(dirname "$0")/../tap.sh"
 unset CI # under which make is stricter
 
@@ -19,7 +20,7 @@ for tool in meson make ninja; do
 	ln -s "$found" "$scratch/$tool"
 done
 # no nvcc of this machine
-for tool in sh bash ls cat grep nproc mkdir touch; do
+for tool in sh bash env ls cat grep sed id nproc mkdir touch; do
 	ln -s "$(command -v "$tool")" "$fake/$tool"
 done
 
@@ -36,11 +37,19 @@ fake()
 
 copy Makefile
 fake scripts/setup.sh <<<''
-fake "$fake/ninja" <<<'echo compiled'
+cp "$SOURCE"/scripts/{set_prefix,show_paths}.sh scripts/
+fake "$fake/ninja" <<<'echo "$*" >built'
 fake "$fake/meson" <<'END'
 echo "$*" >>calls
-mkdir -p build
+[[ $1 == setup ]] || exit 0
+echo configured
+prefix=/usr/local
+[[ $* != *--prefix* ]] || prefix=${*: -1}
+[[ $prefix != /broken ]] || exit 1
+mkdir -p build/meson-private
 touch build/build.ninja
+echo "prefix=$prefix" >build/meson-private/onehop.pc
+echo "libdir=\${prefix}/lib" >>build/meson-private/onehop.pc
 echo "GPU ranks: $(cat ranks)" >build/gpu_ranks.txt
 END
 
@@ -74,6 +83,39 @@ is "$(cat calls)" "" "what is built stays"
 rm "$fake/nvcc" "$scratch/cuda/bin/nvcc"
 makes 'not built'
 is "$(cat calls)" "" "also where nvcc is not in the path of \`sudo make install\`"
+is "$(cat built)" "-C build -j $(nproc) product" "what is built is the product"
+
+# installs CODE ARGUMENT...: leaves calls and out
+installs()
+{
+	local code=$1
+
+	shift
+	: >calls
+	PATH=$fake DESTDIR=$scratch/root "$scratch/make" --no-print-directory \
+		install "$@" >out 2>&1
+	is $? "$code" "make install $*: exit code $code"
+}
+
+installs 0
+is "$(cat calls)" "install -C build --no-rebuild" "Meson is asked to install only"
+installs 0 PREFIX=/opt/onehop
+is "$(cat calls)" "setup --reconfigure build --prefix /opt/onehop
+install -C build --no-rebuild" "another prefix: it is told"
+is "$(grep -c configured out)" 0 "of which nothing is shown"
+installs 0 PREFIX=/opt/onehop
+is "$(cat calls)" "install -C build --no-rebuild" "but once"
+installs 2 PREFIX=/broken
+has "$(cat out)" configured "it fails: what it says is shown"
+is "$(grep -c ^install calls)" 0 "and nothing is installed"
+rm -r "$scratch/tree/build"
+installs 2 PREFIX=here
+is "$(cat calls)" "" "a relative prefix: nothing is run"
+has "$(cat out)" "PREFIX is 'here', it takes a path that begins with /" "it says why"
+installs 2 PREFIX=
+is "$(cat calls)" "" "an empty one: nothing is run"
+installs 0 PREFIX=/opt/onehop
+is "$(head -n 1 calls)" "setup build -Dtests=disabled" "no build yet: it is made"
 
 # Meson, on the folder of the kernels alone
 mkdir -p src

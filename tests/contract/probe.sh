@@ -10,6 +10,9 @@ export LD_LIBRARY_PATH=$scratch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export FAKECUDA_SCRIPT=$scratch/cuda
 export FAKECUDA_KERNELS=$BUILD/tests/fakekernels.so
 unset CUDA_VISIBLE_DEVICES
+ln -s "$BUILD/tests/fakenvml.so" "$scratch/libnvidia-ml.so.1"
+export FAKENVML_SCRIPT=$scratch/nvml
+printf 'gpus 1\ndriver 580.95.05\n' >"$scratch/nvml"
 cd "$scratch" || exit 1
 
 # runs CODE LINES ARGUMENT...: on a driver that plays the lines; leaves out, err
@@ -25,6 +28,8 @@ runs()
 
 two='devices 2\npeer * * 1\ndevice * name NVIDIA H200\n'
 runs 0 "$two"
+has "$(head -n 1 out)" "onehop 0." "begins with what was at work"
+has "$(head -n 1 out)" "; driver 580.95.05, CUDA 12.0; Linux " "and the driver"
 has "$(cat out)" "0->1   right" "shows a pair"
 has "$(cat out)" "Findings"$'\n'none "finds nothing"
 is "$(cat err)" "" "and talks of nothing"
@@ -61,6 +66,9 @@ if command -v jq >/dev/null; then
 	runs 0 "$two" --json
 	is "$(jq -c '[.pairs[] | [.from, .to, .state, .check.store.wrong]]' out)" \
 		'[[0,1,"right",0],[1,0,"right",0]]' "JSON on stdout"
+	is "$(jq -c '[(.end_time | test("^20[0-9-]+T[0-9:]+Z$")), (.machine.kernel | test("^Linux ")), .device, .arguments]' out)" \
+		'[true,true,{"driver_version":"580.95.05","cuda_version":"12.0"},["--bytes","64K","--json"]]' \
+		"says when, where and how"
 	is "$(jq '.gpus[0].own.peak_gb_s == 4800' out)" true "knows the GPU's peak"
 	is "$(jq '[.pairs[] | .gb_s, .gb_s_together, .latency_us, .latency_us_together |
 		.[] | .median] | map(select(. > 0)) | length' out)" 24 "no figure is missing"
@@ -71,4 +79,11 @@ runs 0 "$two" --json - --quick
 is "$(head -c 1 out)" "{" "- is stdout"
 runs 3 "$two" --json /dev/full
 has "$(cat err)" "writing /dev/full failed" "a full device"
+runs 3 "$two" --json /nowhere/file
+has "$(cat err)" "/nowhere/file: No such file" "a file that cannot be written"
+is "$(cat out)" "" "nothing is measured for it"
+ONEHOP_DEVICE_SHARE=fd runs 3 "$two" --quick
+is "$(cat err)" "onehop probe: ONEHOP_DEVICE_SHARE is 'fd', it takes one of auto|descriptor|ipc|none" \
+	"a setting that is malformed is an error, said once"
+ONEHOP_DEVICE_SHARE=none runs 0 "$two" --quick
 done_testing

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* The settings that change how a call works, on which memory. Those of ranks,
+ * deadlines and the log do not; forbidden pairs are shown by themselves. */
+#include <string.h>
+
+#include "tools/bench_write.h"
+
+int bench_settings_changed(bool device, enum oh__setting *list)
+{
+	static const struct {
+		enum oh__setting setting;
+		bool device;
+	} rows[] = {
+		{OH__SETTING_SLOT_BYTES, false},
+		{OH__SETTING_HEAP_BYTES, false},
+		{OH__SETTING_ALGORITHM, false},
+		{OH__SETTING_STORES, false},
+		{OH__SETTING_TUNE, false},
+		{OH__SETTING_ISA, false},
+		{OH__SETTING_SPIN, false},
+		{OH__SETTING_FIRST_CALL, false},
+		{OH__SETTING_DEVICE_BYTES, true},
+		{OH__SETTING_DEVICE_SHARE, true},
+	};
+	int count = 0;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const char *text = oh__setting_text(rows[i].setting);
+		const char *standard =
+			oh__setting_row(rows[i].setting)->standard;
+
+		if (rows[i].device == device && text && strcmp(text, standard))
+			list[count++] = rows[i].setting;
+	}
+	return count;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/stamp_json.h"
+
+#include <time.h>
+
+json_t *stamp_text(const char *text)
+{
+	return *text ? json_string(text) : json_null();
+}
+
+json_t *stamp_time(void)
+{
+	time_t now = time(NULL);
+	struct tm utc;
+	char text[32];
+
+	gmtime_r(&now, &utc);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+	return json_string(text);
+}
+
+json_t *stamp_machine(const struct bench_machine *machine)
+{
+	return json_pack("{s:o, s:s, s:i, s:i, s:i, s:f}", "cpu",
+			 stamp_text(machine->cpu), "kernel", machine->kernel,
+			 "cores", machine->cores, "processors",
+			 machine->processors, "numa_nodes", machine->numa_nodes,
+			 "load", machine->load);
+}
+
+json_t *stamp_words(int argc, char **argv)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < argc; i++) {
+		json_t *word = json_string(argv[i]);
+
+		json_array_append_new(list, word ? word : json_null());
+	}
+	return list;
+}
