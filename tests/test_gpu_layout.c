@@ -214,21 +214,21 @@ static void test_refusals(void)
 		{OH__GPU_NOT_SHARED, 0, false, "ONEHOP_DEVICE_SHARE is none",
 		 "unset"},
 		{OH__GPU_NOT_EXPORTED, 0, false,
-		 "driver of rank 15 hands out no memory of its GPU as a "
+		 "the other's driver hands out no memory of its GPU as a "
 		 "descriptor",
 		 "unset ONEHOP_DEVICE_SHARE"},
 		{OH__GPU_NO_HANDLE, -2147483647, false,
 		 "cuIpcGetMemHandle was refused (CUDA error -2147483647)",
 		 "ONEHOP_DEVICE_SHARE=descriptor"},
 		{OH__GPU_SAME_PROCESS, 0, false,
-		 "ranks 14 and 15 are of one process", "make them two"},
+		 "both are ranks of one process", "make them two"},
 		{OH__GPU_NOT_MAPPED, 101, false,
-		 "rank 14's driver refused to map rank 15's memory (CUDA error "
+		 "the driver refused to map the other's memory (CUDA error "
 		 "101)",
 		 "-p2p w"},
 		{OH__GPU_NOT_OPENED, CUDA_ERROR_ALREADY_MAPPED, false,
-		 "rank 14's driver refused cuIpcOpenMemHandle of rank 15's "
-		 "memory (CUDA error 208)",
+		 "the driver refused cuIpcOpenMemHandle of the other's memory "
+		 "(CUDA error 208)",
 		 "destroy it"},
 		{OH__GPU_NOT_OPENED, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, false,
 		 "CUDA error 217", "-p2p w"},

@@ -35,9 +35,9 @@ static const char *remedy_of(int32_t code)
 	}
 }
 
-/* Of a pair that nothing could be mapped for. */
-static void say_refusal(const struct oh__gpu_way *way, int from, int to,
-			char *text, size_t room)
+/* Of a pair that nothing could be mapped for. Without the ranks' numbers, so
+ * that a cause that many pairs share reads the same for all. */
+static void say_refusal(const struct oh__gpu_way *way, char *text, size_t room)
 {
 	switch (way->tried) {
 	case OH__GPU_FORBIDDEN:
@@ -50,38 +50,36 @@ static void say_refusal(const struct oh__gpu_way *way, int from, int to,
 		return;
 	case OH__GPU_NOT_EXPORTED:
 		snprintf(text, room,
-			 "the driver of rank %d hands out no memory of its GPU "
-			 "as a descriptor; unset ONEHOP_DEVICE_SHARE to try "
-			 "CUDA IPC",
-			 to);
+			 "the other's driver hands out no memory of its GPU as "
+			 "a descriptor; unset ONEHOP_DEVICE_SHARE to try CUDA "
+			 "IPC");
 		return;
 	case OH__GPU_NO_HANDLE:
 		snprintf(text, room,
-			 "the driver of rank %d hands out no memory of its GPU "
-			 "by CUDA IPC: cuIpcGetMemHandle was refused (CUDA "
-			 "error %d); ONEHOP_DEVICE_SHARE=descriptor may do",
-			 to, way->code);
+			 "the other's driver hands out no memory of its GPU by "
+			 "CUDA IPC: cuIpcGetMemHandle was refused (CUDA error "
+			 "%d); ONEHOP_DEVICE_SHARE=descriptor may do",
+			 way->code);
 		return;
 	case OH__GPU_SAME_PROCESS:
 		snprintf(text, room,
-			 "ranks %d and %d are of one process, which CUDA IPC "
-			 "does not serve: make them two, or set "
+			 "both are ranks of one process, which CUDA IPC does "
+			 "not serve: make them two, or set "
 			 "ONEHOP_DEVICE_SHARE=descriptor if the driver has "
-			 "those",
-			 from, to);
+			 "those");
 		return;
 	case OH__GPU_NOT_MAPPED:
 		snprintf(text, room,
-			 "rank %d's driver refused to map rank %d's memory "
-			 "(CUDA error %d): see peer access in `nvidia-smi topo "
-			 "-p2p w`",
-			 from, to, way->code);
+			 "the driver refused to map the other's memory (CUDA "
+			 "error %d): see peer access in `nvidia-smi topo -p2p "
+			 "w`",
+			 way->code);
 		return;
 	case OH__GPU_NOT_OPENED:
 		snprintf(text, room,
-			 "rank %d's driver refused cuIpcOpenMemHandle of rank "
-			 "%d's memory (CUDA error %d): %s",
-			 from, to, way->code, remedy_of(way->code));
+			 "the driver refused cuIpcOpenMemHandle of the other's "
+			 "memory (CUDA error %d): %s",
+			 way->code, remedy_of(way->code));
 		return;
 	default:
 		snprintf(text, room, "not tried");
@@ -99,7 +97,7 @@ void oh__gpu_say_way(const struct oh__gpu_row *rows, int from, int to,
 	if (way->tried == OH__GPU_SELF)
 		snprintf(text, room, "the rank's own memory");
 	else if (!is_mapped(way->tried))
-		say_refusal(way, from, to, text, room);
+		say_refusal(way, text, room);
 	else if (wrong)
 		snprintf(text, room,
 			 "of %d words that rank %d stored, rank %d read %u "

@@ -138,19 +138,19 @@ told '.device.forbid_peer' '"0-1"' "also by the environment"
 plays 'devices 2'
 runs 0 --sizes 64,8K
 told '[.floors.flag_place, .rows[].wrong]' '["host memory",0,0]' "GPUs that are no peers"
-says "# ways      0->1 pinned: rank 0's driver refused to map rank 1's memory (CUDA error 101)"
-says "#           1->0 pinned: rank 1's driver refused"
+says "# ways      all pairs pinned: the driver refused to map the other's memory (CUDA error 101)"
+complains "2 of 2 ways between ranks go through host memory, that from rank 0 to 1 because the driver"
 plays 'devices 4' 'peer * * 1' 'peer 2 1 0'
 runs 0 --sizes 64
 is "$(grep -c 'pinned: ' "$scratch/out")" 1 "one pair of many is told alone"
-says "# ways      2->1 pinned: rank 2's driver refused"
+says "# ways      2->1 pinned: the driver refused"
 says "64       32 bf16 sum  mixed/"
 told '[.floors.flag_place, (.device.ways | length)]' '["host memory",12]' "and flags go the same way"
-plays 'devices 4'
+plays 'devices 4' 'peer 0 1 1'
 runs 0 --sizes 64
 is "$(grep -c 'pinned: ' "$scratch/out")" 8 "of many ways eight are told"
-says "#           and 4 pairs more, see --json"
-told '[.device.ways[] | select(.placement == "pinned")] | length' 12 "and JSON has the rest"
+says "#           and 3 pairs more, see --json"
+told '[.device.ways[] | select(.placement == "pinned")] | length' 11 "and JSON has the rest"
 plays "${two[@]}"
 ONEHOP_DEVICE_SHARE=none ONEHOP_TUNE=off ONEHOP_LOG=error runs 0 --sizes 64
 says "# ways      all pairs pinned: ONEHOP_DEVICE_SHARE is none"
@@ -172,6 +172,8 @@ runs 0 --sizes 64
 says "ranks share GPUs"
 told '[.ranks, .device.gpus_are_shared, .floors.flag_place]' '[2,true,"GPU memory"]' \
 	"one GPU for two ranks"
+complains "ranks 0 and 1 are on one GPU"
+complains "take turns of milliseconds"
 plays 'devices 4' 'peer * * 1'
 runs 0 --sizes 64,200000
 told '[.ranks, .rows[].wrong]' '[4,0,0]' "a rank for each GPU"
