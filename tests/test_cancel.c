@@ -59,6 +59,26 @@ static void *make_and_end(void *unused)
 	return NULL;
 }
 
+/* Without GPUs it fails, after it has made and ended threads. */
+static void *make_all_and_ask(void *unused)
+{
+	struct oh_health health = {.size = sizeof(health)};
+	struct oh_comm *made[2] = {NULL, NULL};
+	struct oh_unique_id other;
+
+	pthread_cancel(pthread_self());
+	oh_comm_create_all(2, NULL, made);
+	finished = 5;
+	oh_unique_id_create(&other);
+	finished = 6;
+	oh_comm_health(comm, &health);
+	finished = 7;
+	oh_comm_destroy(made[0]);
+	oh_comm_destroy(made[1]);
+	pthread_testcancel();
+	return NULL;
+}
+
 static int cancelled(void *(*run)(void *))
 {
 	pthread_t thread;
@@ -97,6 +117,9 @@ int main(void)
 	       "the next one is not found busy");
 	tap_ok(cancelled(make_and_end) && finished == 4,
 	       "oh_comm_create and oh_comm_destroy are finished");
+	tap_ok(cancelled(make_all_and_ask) && finished == 7,
+	       "oh_comm_create_all, oh_unique_id_create and oh_comm_health are "
+	       "finished");
 	after = leftovers_now();
 	/* a sanitizer may have started threads of its own */
 	if (LEFTOVERS_HEAP)

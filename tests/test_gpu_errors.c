@@ -9,6 +9,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "gpu_ranks.h"
 
@@ -48,6 +49,22 @@ static struct gpu_case case_of(struct ranks_self *self, unsigned k)
 		.count = 1000, .dtype = OH_F32, .seed = self->seed + k};
 }
 
+/* Where all went well though cuCtxPushCurrent failed, it was that of the thread
+ * that watches: without it nobody would notice a rank that is lost. */
+static void check_watched(struct gpu_rank *g)
+{
+	struct oh_health health = {.size = sizeof(health)};
+	const char *failed = fakecuda_failed();
+
+	if (!failed || strcmp(failed, "cuCtxPushCurrent_v2"))
+		return;
+	for (int ms = 0; ms < 2000 && !health.status; ms++) {
+		oh_comm_health(g->comm, &health);
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	ranks_check(g->self, health.status, "nobody watches, and says so");
+}
+
 /* All that may fail. */
 static void make_and_call(struct gpu_rank *g, unsigned k)
 {
@@ -72,6 +89,8 @@ static void make_and_call(struct gpu_rank *g, unsigned k)
 		status = gpu_rank_call(g, &test, g->stream[0]);
 		ranks_check(self, !status || *oh_last_error()->message,
 			    "%s without a word", oh_status_name(status));
+		if (!status && self->rank == 0)
+			check_watched(g);
 	}
 	atomic_store(&self->words[CALLED + self->rank], 1 + (uint64_t)status);
 	ranks_barrier(self);

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,6 +32,12 @@ static double now_s(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static long us_of(const struct rusage *usage)
+{
+	return usage->ru_utime.tv_sec * 1000000 + usage->ru_utime.tv_usec +
+	       usage->ru_stime.tv_sec * 1000000 + usage->ru_stime.tv_usec;
 }
 
 static void nap_ms(long ms)
@@ -346,13 +353,46 @@ static void aborted(struct ranks_self *self)
 	gpu_rank_end(&g);
 }
 
+/* The program has no descriptors any more; the communicator ends all the same,
+ * and nothing spins until then. */
+static void no_descriptors(struct ranks_self *self)
+{
+	struct rlimit before, none;
+	struct rusage used, now;
+	struct gpu_rank g;
+
+	if (begin(&g, self)) {
+		getrlimit(RLIMIT_NOFILE, &before);
+		none = (struct rlimit){0, before.rlim_max};
+		setrlimit(RLIMIT_NOFILE, &none);
+		getrusage(RUSAGE_SELF, &used);
+		nap_ms(500);
+		getrusage(RUSAGE_SELF, &now);
+		oh_comm_destroy(g.comm);
+		g.comm = NULL;
+		setrlimit(RLIMIT_NOFILE, &before);
+		/* one that spins makes thousands of looks, not 25 */
+		ranks_check(self,
+			    now.ru_nvcsw - used.ru_nvcsw < 1000 &&
+				    us_of(&now) - us_of(&used) < 250000,
+			    "the watching thread spins: %ld us of 500000",
+			    us_of(&now) - us_of(&used));
+	}
+	gpu_rank_end(&g);
+}
+
 static const char *const sizes[] = {"0", "1", "2", "3"};
 
 static const struct ranks_case cases[] = {
-	{"killed", killed},	      {"killed_waiting", killed_waiting},
-	{"skipped", skipped},	      {"left", left},
-	{"aborted", aborted},	      {"differs", differs},
-	{"left_replay", left_replay}, {NULL, NULL},
+	{"killed", killed},
+	{"killed_waiting", killed_waiting},
+	{"skipped", skipped},
+	{"left", left},
+	{"aborted", aborted},
+	{"differs", differs},
+	{"left_replay", left_replay},
+	{"no_descriptors", no_descriptors},
+	{NULL, NULL},
 };
 
 static void run(const char *name, int ranks, const char *size, const char *text)
@@ -387,6 +427,7 @@ static void test_forbidden(const char *forbidden, const char *size,
 	run("left_replay", 3, next_size, forbidden);
 	run("aborted", 3, next_size, forbidden);
 	run("differs", 3, size, forbidden);
+	run("no_descriptors", 2, size, forbidden);
 }
 
 /* The same where mailboxes are shared by CUDA IPC. */

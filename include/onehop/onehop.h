@@ -324,7 +324,8 @@ OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
  *   OH_ERR_INVALID. Between the replay of a graph and anything else the caller
  *   sees to the order, as to that of replays among each other: two that
  *   overlap on one rank give wrong results.
- * - A call is captured on all ranks or on none, and all replay the same
+ * - A call is captured on all ranks or on none, also into a graph that is
+ *   thrown away, and all replay the same
  *   graphs in the same order. What is called is compared between the ranks
  *   (bytes, type, operation), what is replayed is not.
  * - Two communicators may be at work at once on a GPU, in any order on each

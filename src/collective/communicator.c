@@ -482,6 +482,7 @@ enum oh_status oh_comm_health(struct oh_comm *comm, struct oh_health *health)
 	struct oh__mailbox *m;
 	uint64_t failure;
 	size_t size;
+	int cancel;
 
 	if (status)
 		return status;
@@ -502,7 +503,11 @@ enum oh_status oh_comm_health(struct oh_comm *comm, struct oh_health *health)
 	now.calls = atomic_load_explicit(&m->own->finished.word,
 					 memory_order_relaxed) -
 		    m->before;
-	now.lost_ranks = oh__life_lost(m->life, m->ranks) & ~oh__ranks_left(m);
+	/* in this order: a rank leaves, then it ends */
+	cancel = oh__cancel_off();
+	now.lost_ranks = oh__life_lost(m->life, m->ranks);
+	oh__cancel_restore(cancel);
+	now.lost_ranks &= ~oh__ranks_left(m);
 	now.size = size;
 	memcpy(health, &now, size);
 	return OH_OK;

@@ -7,7 +7,9 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/error.h"
+#include "comm/rendezvous.h"
 
 struct maker {
 	pthread_t thread;
@@ -43,6 +45,21 @@ static enum oh_status start(struct maker *maker)
 			     "-u)");
 }
 
+/* No thread for this rank: those that were started need not wait for it. */
+static enum oh_status decline(const struct oh_comm_options *own,
+			      enum oh_status status)
+{
+	struct oh__meeting_place place;
+	struct oh__rendezvous_options options = {
+		.place = &place,
+		.rank = own->rank,
+		.ranks = own->ranks,
+	};
+	enum oh_status found = oh__meeting_place_of_id(own->id, &place);
+
+	return found ? status : oh__rendezvous_decline(&options, status);
+}
+
 /* Starts a thread for each; those that were started fail at the rendezvous if
  * one is missing. */
 static enum oh_status make_all(struct maker *makers, int count)
@@ -52,8 +69,8 @@ static enum oh_status make_all(struct maker *makers, int count)
 
 	while (started < count && !status)
 		status = start(&makers[started++]);
-	if (status)
-		started--;
+	if (status && --started)
+		status = decline(&makers[started].options, status);
 	for (int i = 0; i < started; i++)
 		pthread_join(makers[i].thread, NULL);
 	for (int i = 0; i < started && !status; i++)
@@ -74,15 +91,15 @@ enum oh_status oh_comm_create_all(int count, const int *devices,
 	int device[OH_MAX_RANKS];
 	struct oh_unique_id id;
 	enum oh_status status;
+	int cancel;
 
 	if (!comms)
 		return OH__FAIL(OH_ERR_INVALID, "comms is NULL");
 	if (count < 1 || count > OH_MAX_RANKS)
 		return OH__FAIL(OH_ERR_INVALID, "count is %d, it takes 1 to %d",
 				count, OH_MAX_RANKS);
+	cancel = oh__cancel_off();
 	status = oh_unique_id_create(&id);
-	if (status)
-		return status;
 	memset(makers, 0, sizeof(makers));
 	for (int i = 0; i < count; i++) {
 		device[i] = devices ? devices[i] : i;
@@ -92,7 +109,9 @@ enum oh_status oh_comm_create_all(int count, const int *devices,
 		makers[i].options.ranks = count;
 		makers[i].options.device = &device[i];
 	}
-	status = make_all(makers, count);
+	if (!status)
+		status = make_all(makers, count);
+	oh__cancel_restore(cancel);
 	for (int i = 0; i < count && !status; i++)
 		comms[i] = makers[i].comm;
 	return status;

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/error.h"
 
 /* An id's bytes. The rest of the 128 is zero. */
@@ -61,13 +62,16 @@ enum oh_status oh_unique_id_create(struct oh_unique_id *id)
 {
 	struct id_layout layout;
 	enum oh_status status;
+	int cancel;
 
 	if (!id)
 		return OH__FAIL(OH_ERR_INVALID, "id is NULL");
 	memcpy(layout.magic, id_magic, sizeof(id_magic));
+	cancel = oh__cancel_off();
 	status = fill_random(layout.name, sizeof(layout.name));
 	if (!status)
 		status = fill_random(layout.secret, sizeof(layout.secret));
+	oh__cancel_restore(cancel);
 	if (status)
 		return status;
 	layout.check = oh__checksum(&layout, offsetof(struct id_layout, check));

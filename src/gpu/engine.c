@@ -440,8 +440,8 @@ static enum oh_status room_of(const struct oh__gpu *gpu,
  * A kernel waits for other ranks' kernels, so those must find room beside
  * whatever waits on their GPU. Room for two: another rank's or communicator's
  * runs beside it, in whatever order the ranks start them. Room for three where
- * a kernel may be placed before its turn. One block of two grids is left to
- * what ends the waits.
+ * a kernel may be placed before its turn. One block is left to what ends the
+ * waits.
  */
 static enum oh_status set_grids(struct oh__gpu *gpu)
 {
@@ -455,6 +455,7 @@ static enum oh_status set_grids(struct oh__gpu *gpu)
 		struct oh__gpu_grid *grid = &gpu->grid[c];
 		bool refills = class->algorithm == OH__GPU_ONE_SHOT ||
 			       class->algorithm == OH__GPU_TWO_SHOT;
+		bool early;
 
 		status = room_of(gpu, class, &room);
 		grid->blocks =
@@ -465,9 +466,11 @@ static enum oh_status set_grids(struct oh__gpu *gpu)
 			grid->blocks = most ? most : 1;
 		/* host memory is emptied by stores that only a kernel's end
 		 * puts in order; flags need no emptying */
-		grid->overlap = facts->major >= 9 && ranks == 1 &&
-				3 * grid->blocks <= room &&
-				!(gpu->any_pinned && refills);
+		early = facts->major >= 9 && ranks == 1 &&
+			!(gpu->any_pinned && refills);
+		if (early && grid->blocks > 1 && 3 * grid->blocks == room)
+			grid->blocks--;
+		grid->overlap = early && 3 * grid->blocks < room;
 	}
 	return status;
 }

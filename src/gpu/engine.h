@@ -69,7 +69,8 @@ struct oh__gpu {
 	bool watching;
 	uint64_t timeout_ns; /* of a call */
 	uint64_t missed_ns; /* since when a kernel misses a result, 0 */
-	int wake; /* an eventfd: it shall end */
+	atomic_bool ends; /* it shall end */
+	int wake; /* an eventfd, for then */
 };
 
 /* All ranks give their bytes and get everyone's, in the order of the ranks. */

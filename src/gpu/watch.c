@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -70,9 +71,10 @@ static void look_at_states(struct oh__gpu *gpu)
 
 static void look_at_lives(struct oh__gpu *gpu)
 {
-	uint32_t lost = oh__life_lost(gpu->mailbox->life, gpu->ranks) &
-			~oh__ranks_left(gpu->mailbox);
+	uint32_t lost = oh__life_lost(gpu->mailbox->life, gpu->ranks);
 
+	/* in this order: a rank leaves, then it ends */
+	lost &= ~oh__ranks_left(gpu->mailbox);
 	if (lost)
 		fail(gpu, OH_ERR_PEER_LOST, __builtin_ctz(lost),
 		     "the process of a rank has ended");
@@ -287,21 +289,34 @@ static int fill_polls(const struct oh__gpu *gpu, struct pollfd *polls)
 	return count;
 }
 
-static void *watch(void *context)
+static void await_event(const struct oh__gpu *gpu, int ms)
 {
 	struct pollfd polls[1 + OH_MAX_RANKS];
+	int ready = poll(polls, (nfds_t)fill_polls(gpu, polls), ms);
+
+	/* the program has closed all, or lowered RLIMIT_NOFILE: there is time
+	 * to wait for, still */
+	if ((ready < 0 && errno != EINTR) ||
+	    (ready > 0 && polls[0].revents & POLLNVAL))
+		nanosleep(&(struct timespec){.tv_nsec = ms * 1000000l}, NULL);
+}
+
+static void *watch(void *context)
+{
 	struct oh__gpu *gpu = context;
 	CUstreamCaptureMode mode;
 	struct releases done = {0, 0};
 
-	if (oh__gpu_enter(&gpu->device, &mode))
-		return NULL;
-	for (;;) {
-		int ms = done.count == RELEASES ? SLOW_MS : OH__GPU_WATCH_MS;
+	enum oh_status entered = oh__gpu_enter(&gpu->device, &mode);
 
-		poll(polls, (nfds_t)fill_polls(gpu, polls), ms);
-		if (polls[0].revents & POLLIN)
-			break;
+	if (entered) {
+		fail(gpu, entered, gpu->rank,
+		     "the thread that watches the ranks has no CUDA context");
+		return NULL;
+	}
+	while (!atomic_load_explicit(&gpu->ends, memory_order_acquire)) {
+		await_event(gpu, done.count == RELEASES ? SLOW_MS
+							: OH__GPU_WATCH_MS);
 		look(gpu, &done);
 	}
 	oh__gpu_leave(&gpu->device, &mode);
@@ -335,6 +350,7 @@ void oh__gpu_watch_end(struct oh__gpu *gpu)
 	uint64_t one = 1;
 
 	if (gpu->watching) {
+		atomic_store_explicit(&gpu->ends, true, memory_order_release);
 		while (write(gpu->wake, &one, sizeof(one)) < 0 &&
 		       errno == EINTR)
 			;

@@ -112,7 +112,10 @@ may_look_on(const struct oh__kernel_arguments &c, uint32_t &waited)
 	tick = (uint32_t)(now_ns() / OH__TICK_NS) & OH__TICKS;
 	if (waited == QUICK_LOOKS)
 		waited = SINCE | tick;
-	return waited != NO_WAIT && ((tick - waited) & OH__TICKS) <= c.timeout;
+	tick = (tick - waited) & OH__TICKS;
+	/* more than half: the clock was read a little earlier than before */
+	return waited != NO_WAIT &&
+	       (tick <= c.timeout || tick > OH__TICKS / 2);
 }
 
 /* It was this rank that did not come. */
