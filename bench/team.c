@@ -275,7 +275,8 @@ bool bench_team_ways(const struct bench_team *team,
 
 	memcpy(ways, team->arena.head->ways, sizeof(team->arena.head->ways));
 	for (int i = 0; i < OH_MAX_RANKS * OH_MAX_RANKS; i++) {
-		struct oh_route_peer *way = &ways[0][i];
+		struct oh_route_peer *way =
+			&ways[i / OH_MAX_RANKS][i % OH_MAX_RANKS];
 
 		/* a rank wrote it */
 		way->placement[sizeof(way->placement) - 1] = '\0';
