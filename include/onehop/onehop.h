@@ -325,12 +325,14 @@ OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
  *   sees to the order, as to that of replays among each other: two that
  *   overlap on one rank give wrong results.
  * - A call is captured on all ranks or on none, also into a graph that is
- *   thrown away, and all replay the same
- *   graphs in the same order. What is called is compared between the ranks
- *   (bytes, type, operation), what is replayed is not.
+ *   thrown away, and all replay the same graphs in the same order. What is
+ *   called is compared between the ranks (bytes, type, operation), what is
+ *   replayed is not.
  * - Two communicators may be at work at once on a GPU, in any order on each
  *   rank, if their streams have hardware queues of their own
- *   (CUDA_DEVICE_MAX_CONNECTIONS). Of more, calls above 64 KB need the same
+ *   (CUDA_DEVICE_MAX_CONNECTIONS). A driver promises that to nobody, least of
+ *   all to the branches of graphs: one order on all ranks is safe. Of more,
+ *   calls above 64 KB need the same
  *   order on all ranks: their kernels fill a GPU, and would wait for each other
  *   until the deadline.
  * - Ranks of one process on one GPU, and one thread that calls for several

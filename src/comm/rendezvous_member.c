@@ -211,7 +211,8 @@ oh__meeting_as_member(const struct oh__rendezvous_options *options,
 }
 
 /* Rank 0's verdict after this rank has declined; OH_OK if none comes. */
-static enum oh_status await_verdict(int fd, uint64_t deadline_ns, int *culprit)
+static enum oh_status await_verdict(int fd, uint64_t deadline_ns, int rank,
+				    int *culprit)
 {
 	struct oh__incoming incoming;
 	enum oh_status status = oh__meeting_wait(fd, deadline_ns);
@@ -221,7 +222,9 @@ static enum oh_status await_verdict(int fd, uint64_t deadline_ns, int *culprit)
 	if (status)
 		return OH_OK;
 	*culprit = incoming.message.body.verdict.culprit;
-	status = take_failure(&incoming);
+	/* what this rank has said itself need not be said again */
+	if (*culprit != rank)
+		status = take_failure(&incoming);
 	oh__incoming_close(&incoming);
 	return status;
 }
@@ -247,7 +250,7 @@ oh__meeting_decline_as_member(const struct oh__rendezvous_options *options,
 	soon.deadline_ns = deadline_ns;
 	if (!connect_root(&soon, &fd) && !check_root(fd) &&
 	    !oh__message_send(fd, &message, OH__MESSAGE_DECLINE, NULL, 0))
-		told = await_verdict(fd, deadline_ns, &culprit);
+		told = await_verdict(fd, deadline_ns, options->rank, &culprit);
 	oh__fd_close(&fd);
 	/* the verdict is of another rank: that one was first */
 	if (told && culprit != options->rank)
