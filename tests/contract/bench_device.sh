@@ -8,15 +8,8 @@
 command -v jq >/dev/null || skip_all "jq is not installed"
 
 bench=("$BUILD/tests/onehop_fake" bench --memory device)
-for pair in fakecuda:libcuda.so.1 fakenvml:libnvidia-ml.so.1 fakenccl:libnccl.so.2; do
-	ln -s "$BUILD/tests/${pair%:*}.so" "$scratch/${pair#*:}"
-done
-export LD_LIBRARY_PATH=$scratch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export FAKECUDA_SCRIPT=$scratch/cuda FAKENVML_SCRIPT=$scratch/nvml
-export FAKENCCL_SCRIPT=$scratch/nccl
-export FAKECUDA_KERNELS=$BUILD/tests/fakekernels.so
+. "$(dirname "$0")/fakes.sh"
 export MARK=$scratch
-unset CUDA_VISIBLE_DEVICES NCCL_P2P_DISABLE NCCL_NVLS_ENABLE NCCL_ALGO NCCL_PROTO
 
 # plays LINE...: what the driver plays from now on
 plays()
@@ -26,8 +19,6 @@ plays()
 
 two=('devices 2' 'peer * * 1' 'device * name Fake H200')
 plays "${two[@]}"
-printf 'gpus 1\ndriver 580.95.05\n' >"$FAKENVML_SCRIPT"
-: >"$FAKENCCL_SCRIPT"
 
 # runs CODE ARGUMENT...: must end with that code; leaves out, err and json
 runs()

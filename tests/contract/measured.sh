@@ -13,17 +13,8 @@ for file in "$SOURCE"/docs/measurements/gpu-*-{peers,pinned}.json; do
 	has "$page" "$(basename "$file")" "$(basename "$file"): gpu.md names it"
 done
 
-for pair in fakecuda:libcuda.so.1 fakenvml:libnvidia-ml.so.1 fakenccl:libnccl.so.2; do
-	ln -s "$BUILD/tests/${pair%:*}.so" "$scratch/${pair#*:}"
-done
-export LD_LIBRARY_PATH=$scratch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export FAKECUDA_SCRIPT=$scratch/cuda FAKENVML_SCRIPT=$scratch/nvml
-export FAKENCCL_SCRIPT=$scratch/nccl
-export FAKECUDA_KERNELS=$BUILD/tests/fakekernels.so
-unset CUDA_VISIBLE_DEVICES NCCL_P2P_DISABLE NCCL_NVLS_ENABLE NCCL_ALGO NCCL_PROTO
+. "$(dirname "$0")/fakes.sh"
 printf '%s\n' 'devices 2' 'peer * * 1' 'device * name Fake H200' >"$FAKECUDA_SCRIPT"
-printf 'gpus 1\ndriver 580.95.05\n' >"$FAKENVML_SCRIPT"
-: >"$FAKENCCL_SCRIPT"
 
 # measures CODE ARGUMENT...: leaves out, err and the folder json
 measures()

@@ -5,14 +5,7 @@
 . "$(dirname "$0")/../tap.sh"
 
 onehop=$BUILD/tests/onehop_fake
-ln -s "$BUILD/tests/fakecuda.so" "$scratch/libcuda.so.1"
-export LD_LIBRARY_PATH=$scratch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export FAKECUDA_SCRIPT=$scratch/cuda
-export FAKECUDA_KERNELS=$BUILD/tests/fakekernels.so
-unset CUDA_VISIBLE_DEVICES
-ln -s "$BUILD/tests/fakenvml.so" "$scratch/libnvidia-ml.so.1"
-export FAKENVML_SCRIPT=$scratch/nvml
-printf 'gpus 1\ndriver 580.95.05\n' >"$scratch/nvml"
+. "$(dirname "$0")/fakes.sh"
 cd "$scratch" || exit 1
 
 # runs CODE LINES ARGUMENT...: on a driver that plays the lines; leaves out, err
