@@ -112,9 +112,9 @@ class Measurement:
 
     def measure(self, ranks):
         probe = self.run('gpu-probe', ['probe'])
-        if not ranks:
-            ranks = [len(read(probe)['gpus'])] if probe else [2]
-        for count in ranks:
+        if not ranks and probe:
+            ranks = [len(read(probe)['gpus'])]
+        for count in ranks or []:
             for way, arguments in WAYS.items():
                 path = self.run(f'gpu-{count}-{way}',
                                 ['bench', '--memory', 'device', '--ranks',
@@ -144,8 +144,13 @@ def main():
     parser.add_argument('extra', nargs='*', metavar='-- ARGUMENT',
                         help='what else onehop bench is told')
     arguments = parser.parse_args()
+    for path in arguments.table or []:
+        try:
+            print(table(path), end='\n\n')
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            sys.exit(f'measure_gpus: {path}: {error!r}; it takes what '
+                     'onehop bench --memory device --json has written')
     if arguments.table:
-        print('\n\n'.join(table(path) for path in arguments.table))
         return 0
     if not arguments.directory:
         parser.error('DIR is missing')

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/settings.h"
+#include "collective/device.h"
 #include "tools/bench_options.h"
 
 static bool complain(const char *text)
@@ -12,10 +13,37 @@ static bool complain(const char *text)
 	return false;
 }
 
-/* What has kernels. */
-#define DEVICE_COLLECTIVES (1u << OH_ALL_REDUCE)
-#define DEVICE_DTYPES (1u << OH_F32 | 1u << OH_F16 | 1u << OH_BF16)
-#define DEVICE_OPS (1u << OH_SUM | 1u << OH_AVG)
+/* Those of a kind that have kernels, bit i: enum value i; with the others'
+ * values one that has. */
+static unsigned collectives_there(void)
+{
+	unsigned there = 0;
+
+	for (int i = 0; i < OH_COLLECTIVE_COUNT; i++)
+		if (oh__device_has((enum oh_collective)i, OH_F32, OH_SUM))
+			there |= 1u << i;
+	return there;
+}
+
+static unsigned dtypes_there(void)
+{
+	unsigned there = 0;
+
+	for (int i = 0; i < OH_DTYPE_COUNT; i++)
+		if (oh__device_has(OH_ALL_REDUCE, (enum oh_dtype)i, OH_SUM))
+			there |= 1u << i;
+	return there;
+}
+
+static unsigned ops_there(void)
+{
+	unsigned there = 0;
+
+	for (int i = 0; i < OH_OP_COUNT; i++)
+		if (oh__device_has(OH_ALL_REDUCE, OH_F32, (enum oh_op)i))
+			there |= 1u << i;
+	return there;
+}
 
 /* All of a kind are those that there are. */
 static void narrow(unsigned *set, int count, unsigned there)
@@ -26,41 +54,39 @@ static void narrow(unsigned *set, int count, unsigned there)
 
 static void narrow_to_device(struct bench_options *options)
 {
-	narrow(&options->collectives, OH_COLLECTIVE_COUNT, DEVICE_COLLECTIVES);
-	narrow(&options->dtypes, OH_DTYPE_COUNT, DEVICE_DTYPES);
-	narrow(&options->ops, OH_OP_COUNT, DEVICE_OPS);
+	narrow(&options->collectives, OH_COLLECTIVE_COUNT, collectives_there());
+	narrow(&options->dtypes, OH_DTYPE_COUNT, dtypes_there());
+	narrow(&options->ops, OH_OP_COUNT, ops_there());
 }
 
-/* The first of a set that is not there, -1 if all are. */
-static int first_missing(unsigned set, unsigned there)
+static bool refuse(const char *flag, const char *name)
 {
-	set &= ~there;
-	return set ? __builtin_ctz(set) : -1;
+	fprintf(stderr,
+		"onehop bench: %s: %s does not work on GPU memory so far; "
+		"'all' is what does\n",
+		flag, name);
+	return false;
 }
 
 static bool device_has(const struct bench_options *options)
 {
-	int collective =
-		first_missing(options->collectives, DEVICE_COLLECTIVES);
-	int dtype = first_missing(options->dtypes, DEVICE_DTYPES);
-	int op = first_missing(options->ops, DEVICE_OPS);
+	unsigned collectives = options->collectives & ~collectives_there();
+	unsigned dtypes = options->dtypes & ~dtypes_there();
+	unsigned ops = options->ops & ~ops_there();
 
-	if (collective >= 0)
-		fprintf(stderr,
-			"onehop bench: --collective: %s: on GPU memory there "
-			"is all_reduce only so far\n",
-			oh_collective_name((enum oh_collective)collective));
-	else if (dtype >= 0)
-		fprintf(stderr,
-			"onehop bench: --dtype: %s: on GPU memory there are "
-			"f32, f16 and bf16 only so far\n",
-			oh_dtype_name((enum oh_dtype)dtype));
-	else if (op >= 0)
-		fprintf(stderr,
-			"onehop bench: --op: %s: on GPU memory there are sum "
-			"and avg only so far\n",
-			oh_op_name((enum oh_op)op));
-	return collective < 0 && dtype < 0 && op < 0;
+	if (collectives)
+		return refuse(
+			"--collective",
+			oh_collective_name((enum oh_collective)__builtin_ctz(
+				collectives)));
+	if (dtypes)
+		return refuse(
+			"--dtype",
+			oh_dtype_name((enum oh_dtype)__builtin_ctz(dtypes)));
+	if (ops)
+		return refuse("--op",
+			      oh_op_name((enum oh_op)__builtin_ctz(ops)));
+	return true;
 }
 
 /* What GPU memory has not. */

@@ -17,6 +17,7 @@
 #include "cpu/reduce.h"
 #include "onehop/onehop.h"
 #include "tools/command.h"
+#include "tools/stamp_json.h"
 
 enum state {
 	STATE_UNSET,
@@ -148,11 +149,6 @@ static void print_text(const struct shown *shown, int count)
 }
 
 /* json_string, with null for "". */
-static json_t *text_or_null(const char *text)
-{
-	return *text ? json_string(text) : json_null();
-}
-
 static int print_json(const struct shown *shown, int count, json_t *unknown)
 {
 	json_t *settings = json_array();
@@ -168,10 +164,10 @@ static int print_json(const struct shown *shown, int count, json_t *unknown)
 				  "name", row->name, "kind",
 				  kind_names[row->kind], "state",
 				  state_names[shown[i].state], "value",
-				  text_or_null(shown[i].value), "default",
-				  text_or_null(row->standard), "takes",
+				  stamp_text(shown[i].value), "default",
+				  stamp_text(row->standard), "takes",
 				  shown[i].takes, "help", row->help, "reason",
-				  text_or_null(shown[i].reason)));
+				  stamp_text(shown[i].reason)));
 	}
 	root = json_pack("{s:i, s:s, s:o, s:O}", "schema_version", 1, "version",
 			 oh_version(), "settings", settings, "unknown",

@@ -202,7 +202,7 @@ static void write_about(const struct probe *probe,
 	bench_cuda_version(probe->cuda, cuda, sizeof(cuda));
 	page_write(page, 0, PAGE_PLAIN, "", "onehop %s; driver %s, CUDA %s; %s",
 		   oh_version(), *about->driver ? about->driver : "unknown",
-		   cuda, about->machine.kernel);
+		   *cuda ? cuda : "unknown", about->machine.kernel);
 }
 
 void probe_write_text(const struct probe *probe,

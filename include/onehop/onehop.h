@@ -332,20 +332,19 @@ OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
  *   rank, if their streams have hardware queues of their own
  *   (CUDA_DEVICE_MAX_CONNECTIONS). A driver promises that to nobody, least of
  *   all to the branches of graphs: one order on all ranks is safe. Of more,
- *   calls above 64 KB need the same
- *   order on all ranks: their kernels fill a GPU, and would wait for each other
- *   until the deadline.
+ *   calls above 64 KB need the same order on all ranks: their kernels fill a
+ *   GPU, and would wait for each other until the deadline.
  * - Ranks of one process on one GPU, and one thread that calls for several
  *   ranks: each rank has a stream of its own, and between the calls of the
  *   ranks nothing waits for the GPU (cudaFree, a synchronisation).
  * - A failure of a call that is queued already shows in oh_comm_health and in
  *   later calls, some 20 ms after it was noticed: a rank that was lost, that
  *   calls something else, that has destroyed its communicator before, or that
- *   does not come before the deadline, by the GPU's clock and some 10 ms late.
- *   (A rank that has sent its data, and then does not send a result that it
- *   owes, is missed a quarter of the deadline later.) Until then recv holds
- *   anything. Kernels that wait end by themselves, and the GPU can be used as
- *   before.
+ *   does not come before the deadline, by the GPU's clock, some 10 ms late and
+ * 6 days at most. (A rank that has sent its data, and then does not send a
+ * result that it owes, is missed a quarter of the deadline later.) Until then
+ * recv holds anything. Kernels that wait end by themselves, and the GPU can be
+ * used as before.
  * - Host calls of a rank beside its GPU calls need the same order on all
  *   ranks, too, but do not wait for those.
  * - A captured call brings programmatic edges into the graph, for which

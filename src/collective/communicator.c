@@ -327,13 +327,8 @@ enum oh_status oh__comm_check(const struct oh_comm *comm)
 static enum oh_status decline(const struct recipe *recipe,
 			      enum oh_status status)
 {
-	struct oh__rendezvous_options options = {
-		.place = &recipe->place,
-		.rank = recipe->rank,
-		.ranks = recipe->ranks,
-	};
-
-	return oh__rendezvous_decline(&options, status);
+	return oh__rendezvous_decline(&recipe->place, recipe->rank,
+				      recipe->ranks, status);
 }
 
 /* All that this rank brings to the rendezvous. */

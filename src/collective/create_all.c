@@ -50,14 +50,10 @@ static enum oh_status decline(const struct oh_comm_options *own,
 			      enum oh_status status)
 {
 	struct oh__meeting_place place;
-	struct oh__rendezvous_options options = {
-		.place = &place,
-		.rank = own->rank,
-		.ranks = own->ranks,
-	};
-	enum oh_status found = oh__meeting_place_of_id(own->id, &place);
 
-	return found ? status : oh__rendezvous_decline(&options, status);
+	if (oh__meeting_place_of_id(own->id, &place))
+		return status;
+	return oh__rendezvous_decline(&place, own->rank, own->ranks, status);
 }
 
 /* Starts a thread for each; those that were started fail at the rendezvous if

@@ -44,6 +44,13 @@ enum oh_status oh__device_connect(struct oh_comm *comm,
 	return OH_OK;
 }
 
+bool oh__device_has(enum oh_collective collective, enum oh_dtype dtype,
+		    enum oh_op op)
+{
+	return collective == OH_ALL_REDUCE && oh__gpu_dtype_of(dtype) >= 0 &&
+	       (op == OH_SUM || op == OH_AVG);
+}
+
 /* Why calls like this one do not work on GPU memory; false if they do. */
 static bool say_why_not(const struct oh_comm *comm, const struct oh__call *call,
 			char *why, size_t room)
@@ -62,8 +69,7 @@ static bool say_why_not(const struct oh_comm *comm, const struct oh__call *call,
 			 oh_collective_name(call->collective));
 		return true;
 	}
-	if (oh__gpu_dtype_of(call->dtype) >= 0 &&
-	    (call->op == OH_SUM || call->op == OH_AVG))
+	if (oh__device_has(call->collective, call->dtype, call->op))
 		return false;
 	snprintf(why, room,
 		 "all-reduce of %s %s on GPU memory: f32, f16 and bf16 work "

@@ -20,6 +20,10 @@ enum oh_status oh__device_recognise(const struct oh_comm *comm,
 				    const struct oh__call *call,
 				    bool *on_device);
 
+/* Are there kernels for it, for two ranks and more? */
+bool oh__device_has(enum oh_collective collective, enum oh_dtype dtype,
+		    enum oh_op op);
+
 /* The way of such a call: all of route but size and memory. */
 void oh__device_explain(const struct oh_comm *comm, const struct oh__call *call,
 			struct oh_route *route);

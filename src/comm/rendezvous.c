@@ -140,15 +140,21 @@ enum oh_status oh__rendezvous_meet(const struct oh__rendezvous_options *options,
 	return status;
 }
 
-enum oh_status
-oh__rendezvous_decline(const struct oh__rendezvous_options *options,
-		       enum oh_status status)
+enum oh_status oh__rendezvous_decline(const struct oh__meeting_place *place,
+				      int rank, int ranks,
+				      enum oh_status status)
 {
-	if (options->ranks == 1)
+	struct oh__rendezvous_options options = {
+		.place = place,
+		.rank = rank,
+		.ranks = ranks,
+	};
+
+	if (ranks == 1)
 		return status;
-	if (options->rank == 0)
-		return oh__meeting_decline_as_root(options, status);
-	return oh__meeting_decline_as_member(options, status);
+	if (rank == 0)
+		return oh__meeting_decline_as_root(&options, status);
+	return oh__meeting_decline_as_member(&options, status);
 }
 
 /* A rank's own words, with its name before them for the others. */

@@ -54,9 +54,9 @@ enum oh_status oh__rendezvous_meet(const struct oh__rendezvous_options *options,
 /* For a rank that has failed (its last error says how) before it could meet the
  * others: tells them, if they come within two seconds. Gives the status that
  * all of them get, its own if it reached nobody. */
-enum oh_status
-oh__rendezvous_decline(const struct oh__rendezvous_options *options,
-		       enum oh_status status);
+enum oh_status oh__rendezvous_decline(const struct oh__meeting_place *place,
+				      int rank, int ranks,
+				      enum oh_status status);
 
 /* Tells the others this rank's status, gives back that of the first rank that
  * failed; its message becomes oh_last_error on every rank. */

@@ -79,29 +79,44 @@ static void warn_of_shared_gpu(const struct oh__gpu *gpu)
 			  "oh_comm_options.device");
 }
 
-/* Rank 0 says for all which ways are slow that need not be. */
-static void tell_of_pinned(const struct oh__gpu *gpu)
+/* Somebody wants it so: nothing is wrong with the way. */
+static bool is_asked_for(const struct oh__gpu_way *way)
 {
-	int pinned = 0, from = 0, to = 0;
-	bool wanted = true;
-	char why[224]; /* as oh_route_peer.reason */
+	return way->tried == OH__GPU_FORBIDDEN ||
+	       way->tried == OH__GPU_NOT_SHARED;
+}
 
+/* How many ways go through host memory, and one of them; one that nobody asked
+ * for if there is any. */
+static int find_pinned(const struct oh__gpu *gpu, int *from, int *to)
+{
+	bool found = false;
+	int pinned = 0;
+
+	*from = *to = 0;
 	for (int i = 0; i < gpu->ranks; i++)
 		for (int k = 0; k < gpu->ranks; k++) {
-			uint32_t tried = gpu->rows[i].way[k].tried;
-			bool asked = tried == OH__GPU_FORBIDDEN ||
-				     tried == OH__GPU_NOT_SHARED;
-
 			if (oh__gpu_passes(gpu->rows, i, k))
 				continue;
-			if (!pinned++ || (wanted && !asked))
-				from = i, to = k;
-			wanted &= asked;
+			pinned++;
+			if (!found) {
+				*from = i;
+				*to = k;
+				found = !is_asked_for(&gpu->rows[i].way[k]);
+			}
 		}
-	if (!pinned || gpu->rank)
-		return;
+	return pinned;
+}
+
+/* By one rank for all. */
+static void tell_of_pinned(const struct oh__gpu *gpu)
+{
+	char why[sizeof(((struct oh_route_peer *)0)->reason)];
+	int from, to, pinned = find_pinned(gpu, &from, &to);
+
 	oh__gpu_say_way(gpu->rows, from, to, why, sizeof(why));
-	oh__log(wanted ? OH_LOG_INFO : OH_LOG_WARN,
+	oh__log(is_asked_for(&gpu->rows[from].way[to]) ? OH_LOG_INFO
+						       : OH_LOG_WARN,
 		"%d of %d ways between ranks go through host memory, that from "
 		"rank %d to %d because %s; oh_comm_explain has all",
 		pinned, gpu->ranks * (gpu->ranks - 1), from, to, why);
@@ -329,7 +344,7 @@ static enum oh_status check_peers(struct oh__gpu *gpu,
 	for (int i = 0; i < gpu->ranks; i++)
 		for (int k = 0; k < gpu->ranks; k++)
 			gpu->any_pinned |= !oh__gpu_passes(gpu->rows, i, k);
-	if (!status)
+	if (!status && gpu->any_pinned && gpu->rank == 0)
 		tell_of_pinned(gpu);
 	return status;
 }

@@ -306,7 +306,6 @@ static void *watch(void *context)
 	struct oh__gpu *gpu = context;
 	CUstreamCaptureMode mode;
 	struct releases done = {0, 0};
-
 	enum oh_status entered = oh__gpu_enter(&gpu->device, &mode);
 
 	if (entered) {
@@ -314,9 +313,11 @@ static void *watch(void *context)
 		     "the thread that watches the ranks has no CUDA context");
 		return NULL;
 	}
-	while (!atomic_load_explicit(&gpu->ends, memory_order_acquire)) {
+	for (;;) {
 		await_event(gpu, done.count == RELEASES ? SLOW_MS
 							: OH__GPU_WATCH_MS);
+		if (atomic_load_explicit(&gpu->ends, memory_order_acquire))
+			break;
 		look(gpu, &done);
 	}
 	oh__gpu_leave(&gpu->device, &mode);

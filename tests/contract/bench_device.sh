@@ -306,9 +306,9 @@ done <<'END'
 --graph|--graph: only with --memory device
 --eager|--eager: only with --memory device
 --graph --eager --memory device|--graph: not together with --eager
---memory device -d f32,i32|--dtype: i32: on GPU memory there are f32, f16 and bf16 only
---memory device -d i8|--dtype: i8: on GPU memory there are f32, f16 and bf16 only
---memory device -o sum,prod|--op: prod: on GPU memory there are sum and avg only
+--memory device -d f32,i32|--dtype: i32 does not work on GPU memory
+--memory device -d i8|--dtype: i8 does not work on GPU memory
+--memory device -o sum,prod|--op: prod does not work on GPU memory
 --calls 5|--calls: only with --memory device
 --forbid-peer all|--forbid-peer: only with --memory device
 --memory device --forbid-peer 0-1,nonsense|--forbid-peer: '0-1,nonsense' is none of what it takes: pairs
@@ -316,7 +316,7 @@ done <<'END'
 --memory device -r 1|-r: all_reduce has no root
 --memory device --in-place|--in-place: not with --memory device
 --memory device --alloc comm|--alloc comm: oh_comm_alloc gives host memory
---memory device --collective broadcast|--collective: broadcast: on GPU memory there is all_reduce only
+--memory device --collective broadcast|--collective: broadcast does not work on GPU memory
 --peer nccl|nccl works on GPU memory: it wants --memory device
 --peer openmpi --memory device|openmpi works on host memory: it wants --memory host
 --memory gpu|--memory: 'gpu' is none of what it takes: host or device

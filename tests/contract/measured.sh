@@ -9,6 +9,8 @@ page=$(<"$SOURCE/docs/measurements/gpu.md")
 for file in "$SOURCE"/docs/measurements/gpu-*-{peers,pinned}.json; do
 	out=$("$measure" --table "$file")
 	is $? 0 "$(basename "$file"): has a table"
+	((${#out} > 500))
+	ok $? "$(basename "$file"): of some length"
 	has "$page" "$out" "$(basename "$file"): gpu.md has it as it is"
 	has "$page" "$(basename "$file")" "$(basename "$file"): gpu.md names it"
 done
@@ -39,6 +41,10 @@ has "$(cat "$scratch/err")" "gpu-2-peers: exit code" "what failed is said"
 measures 1 --seconds 0 "$scratch/json"
 has "$(cat "$scratch/err")" "gpu-probe: not run, there is no time left" "out of time is said"
 measures 2
+for file in gpu-2-h200-probe.json gpu.md none; do
+	measures 1 --table "$SOURCE/docs/measurements/$file"
+	has "$(cat "$scratch/err")" "$file: " "and says of which file"
+done
 measures 1 --onehop "$scratch/none" "$scratch/json"
 has "$(cat "$scratch/err")" "none: No such file" "a command that is not there is said"
 done_testing
