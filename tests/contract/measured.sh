@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # scripts/measure_gpus.py: the tables of docs/measurements/gpu.md are those of
-# the raw files, and what it does on the fakes of the driver and of NCCL.
+# the raw files, and what it does on the fakes of the driver and of NCCL. The
+# figures of README.md's beginning are of them, too.
 . "$(dirname "$0")/../tap.sh"
 
 measure=$SOURCE/scripts/measure_gpus.py
@@ -14,6 +15,23 @@ for file in "$SOURCE"/docs/measurements/gpu-*-{peers,pinned}.json; do
 	has "$page" "$out" "$(basename "$file"): gpu.md has it as it is"
 	has "$page" "$(basename "$file")" "$(basename "$file"): gpu.md names it"
 done
+
+# at_8k WAY SUBJECT: p50 in us, to one place
+at_8k()
+{
+	jq --arg subject "$2" '.rows[] | select(.bytes == 8192 and .subject == $subject) |
+		.us.p50 * 10 | round / 10' "$SOURCE/docs/measurements/gpu-2-h200-$1.json"
+}
+
+if command -v jq >/dev/null; then
+	begin=$(head -n 20 "$SOURCE/README.md" | tr '\n' ' ')
+	has "$begin" "takes $(at_8k peers onehop) us, NCCL" "README.md has 8 KB's figure"
+	has "$begin" "$(at_8k peers nccl-symm) to $(at_8k peers nccl) us; by way" "and NCCL's"
+	has "$begin" "$(at_8k pinned onehop) us, NCCL $(at_8k pinned nccl-shm) us" \
+		"and those of host memory"
+else
+	skip "README.md's figures" "jq is not installed"
+fi
 
 . "$(dirname "$0")/fakes.sh"
 printf '%s\n' 'devices 2' 'peer * * 1' 'device * name Fake H200' >"$FAKECUDA_SCRIPT"
