@@ -363,6 +363,8 @@ two_shot(const struct oh__kernel_arguments &c)
 	half = half_of(c, begin_call(c, first, waited));
 	results = half + 2 * c.half;
 	scatter<RANKS, FAST>(c, p, first, half, v);
+	if (c.pause)
+		pause(c);
 	if (reduce_part<T, RANKS, FAST>(c, p, first, half, results, waited))
 		gather<RANKS, FAST>(c, p, first, results, waited);
 }
