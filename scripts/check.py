@@ -49,9 +49,9 @@ class Build:
 
 CHECK = [
     Build('build', 'release', ['base', 'contract', 'command', 'cpu', 'doctor',
-                               'model', 'peers']),
+                               'kernels', 'model', 'peers']),
     Build('build-clang', 'clang, release', ['base', 'command', 'cpu', 'doctor',
-                                            'fuzz'],
+                                            'fuzz', 'kernels'],
           ['-Dman=disabled', '-Dkernels=disabled'], cc='clang',
           environment=QUICK),
     Build('build-asan', 'AddressSanitizer and UndefinedBehaviorSanitizer',

@@ -8,15 +8,6 @@
 #include "base/error.h"
 #include "kernels/image.h"
 
-#define EPOCH_BYTES (1u << 16)
-
-/* Where the epochs of each algorithm begin; those that share slots share them.
- */
-static const CUdeviceptr epochs_at[RIG_ALGORITHMS] = {
-	[RIG_FLAGGED] = EPOCH_BYTES / 2,
-	[RIG_STAGED] = EPOCH_BYTES / 4 * 3,
-};
-
 static bool enter(struct rig *rig, const struct rig_device *device)
 {
 	return !OH__CUDA(rig->cuda->cuCtxSetCurrent(device->context));
@@ -114,7 +105,7 @@ static bool make_rank(struct rig *rig, int index)
 		       &rank->stream, CU_STREAM_NON_BLOCKING, 0)) &&
 	       !OH__CUDA(cuda->cuMemAlloc_v2(&rank->send, RIG_BUFFER_BYTES)) &&
 	       !OH__CUDA(cuda->cuMemAlloc_v2(&rank->recv, RIG_BUFFER_BYTES)) &&
-	       !OH__CUDA(cuda->cuMemAlloc_v2(&rank->epoch, EPOCH_BYTES)) &&
+	       !OH__CUDA(cuda->cuMemAlloc_v2(&rank->epoch, RIG_EPOCH_BYTES)) &&
 	       (rig->placement == RIG_VRAM ? make_vram(rig, rank)
 					   : make_pinned(rig, rank)) &&
 	       !OH__CUDA(cuda->cuMemsetD32Async(rank->mailbox, OH__WORD_EMPTY,
@@ -178,10 +169,7 @@ static bool find_kernel(struct rig *rig, int index, const struct rig_call *call,
 		[RIG_FLAGGED] = "flagged",
 		[RIG_STAGED] = "staged",
 	};
-	bool own = rig->ranks <= 4 || rig->ranks == 8;
-	bool fast = own && !(call->general >> index & 1) && !call->average &&
-		    !(call->bytes % 16) && !(call->send_at % 16) &&
-		    !(call->recv_at % 16);
+	bool fast = rig_is_fast(rig, index, call);
 	int width = rig->ranks <= 4 ? rig->ranks : rig->ranks <= 8 ? 8 : 16;
 	char name[64];
 
@@ -190,51 +178,6 @@ static bool find_kernel(struct rig *rig, int index, const struct rig_call *call,
 		 fast ? "" : "any", width);
 	return !OH__CUDA(rig->cuda->cuModuleGetFunction(
 		kernel, rig->rank[index].device->module, name));
-}
-
-/* From's slot in to's mailbox. */
-static void *slot_of(const struct rig *rig, const struct rig_call *call,
-		     int from, int to)
-{
-	CUdeviceptr base = rig->rank[to].mailbox;
-
-	if (call->algorithm == RIG_FLAGGED)
-		return (void *)(base + RIG_FLAGGED_AT +
-				(size_t)from * 2 * RIG_HALF_BYTES);
-	if (call->algorithm == RIG_STAGED)
-		return (void *)(base + RIG_STAGED_AT +
-				(size_t)from * RIG_STAGED_SLOT_BYTES);
-	return (void *)(base + (size_t)from * RIG_SLOT_BYTES);
-}
-
-static void fill_arguments(const struct rig *rig, int index,
-			   const struct rig_call *call,
-			   struct oh__kernel_arguments *a)
-{
-	const struct rig_rank *rank = &rig->rank[index];
-	uint32_t chunk = rig->threads / 2;
-
-	memset(a, 0, sizeof(*a));
-	a->send = (const void *)(rank->send + call->send_at);
-	a->recv = (void *)(rank->recv + call->recv_at);
-	a->bytes = call->bytes;
-	a->packs = (uint32_t)((call->bytes + 15) / 16);
-	a->part = (a->packs + (uint32_t)rig->ranks - 1) / (uint32_t)rig->ranks;
-	a->half = (uint32_t)(call->half_bytes ? call->half_bytes
-					      : RIG_HALF_BYTES) /
-		  OH__PACK_BYTES;
-	a->flags = 2 * RIG_HALF_BYTES / OH__PACK_BYTES;
-	a->flags_half = (a->half + chunk - 1) / chunk;
-	a->rank = (uint32_t)index;
-	a->ranks = (uint32_t)rig->ranks;
-	a->average = call->average;
-	a->timeout = call->timeout ? call->timeout : 5000;
-	a->epoch = (uint32_t *)(rank->epoch + epochs_at[call->algorithm]);
-	a->watch = &rig->watch[index];
-	for (int k = 0; k < rig->ranks; k++) {
-		a->in[k] = slot_of(rig, call, k, index);
-		a->out[k] = slot_of(rig, call, index, k);
-	}
 }
 
 bool rig_launch(struct rig *rig, const struct rig_call *call)
@@ -264,7 +207,7 @@ bool rig_launch(struct rig *rig, const struct rig_call *call)
 
 		if (call->absent >> i & 1)
 			continue;
-		fill_arguments(rig, i, call, &arguments);
+		rig_fill_arguments(rig, i, call, &arguments);
 		if (!enter(rig, rank->device) ||
 		    !find_kernel(rig, i, call, &kernel) ||
 		    OH__CUDA(rig->cuda->cuLaunchKernelEx(&config, kernel,
@@ -303,9 +246,9 @@ bool rig_set_epochs(struct rig *rig, uint32_t epoch)
 {
 	for (int i = 0; i < rig->ranks; i++)
 		if (!enter(rig, rig->rank[i].device) ||
-		    OH__CUDA(rig->cuda->cuMemsetD32Async(rig->rank[i].epoch,
-							 epoch, EPOCH_BYTES / 4,
-							 rig->rank[i].stream)))
+		    OH__CUDA(rig->cuda->cuMemsetD32Async(
+			    rig->rank[i].epoch, epoch, RIG_EPOCH_BYTES / 4,
+			    rig->rank[i].stream)))
 			return false;
 	return true;
 }

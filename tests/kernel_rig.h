@@ -2,7 +2,8 @@
 /*
  * Kernels without the library around them: ranks in one process, each with a
  * stream, a mailbox that all devices have mapped, buffers and epochs. Ranks are
- * dealt out over the GPUs that are there, so that several share one.
+ * dealt out over the GPUs that are there, so that several share one; or run on
+ * emulated ones (emulated.h).
  */
 #ifndef OH_TESTS_KERNEL_RIG_H
 #define OH_TESTS_KERNEL_RIG_H
@@ -14,7 +15,11 @@
 
 #define RIG_DEVICES 16
 #define RIG_BUFFER_BYTES ((size_t)4 << 20)
+#ifdef RIG_EMULATED
+#define RIG_HALF_BYTES ((size_t)1 << 16)
+#else
 #define RIG_HALF_BYTES ((size_t)1 << 20)
+#endif
 /* a slot a rank, of four halves, as a two-shot wants them */
 #define RIG_SLOT_BYTES (4 * RIG_HALF_BYTES)
 /* behind them, for what carries flags, slots of two halves */
@@ -25,6 +30,7 @@
 #define RIG_STAGED_SLOT_BYTES (3 * RIG_HALF_BYTES)
 #define RIG_STAGED_BYTES (2 * RIG_STAGED_SLOT_BYTES)
 #define RIG_MAILBOX_BYTES (RIG_STAGED_AT + RIG_STAGED_BYTES)
+#define RIG_EPOCH_BYTES (1u << 16)
 
 enum rig_algorithm {
 	RIG_ONE_SHOT,
@@ -77,6 +83,12 @@ struct rig_call {
 	uint32_t timeout; /* ticks; 0: seconds */
 	uint32_t absent; /* bit i: rank i does not come */
 };
+
+/* Does the rank run the kernel that wants an aligned sum of whole packs? */
+bool rig_is_fast(const struct rig *rig, int index, const struct rig_call *call);
+void rig_fill_arguments(const struct rig *rig, int index,
+			const struct rig_call *call,
+			struct oh__kernel_arguments *a);
 
 /* NULL, or why there is nothing to run on. */
 const char *rig_open(struct rig *rig);

@@ -7,9 +7,6 @@
 #ifndef OH_KERNELS_PACK_CUH
 #define OH_KERNELS_PACK_CUH
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "wait.cuh"
 
 struct f32 {
@@ -50,17 +47,14 @@ template <class PAIR> struct pairs {
 struct f16_pair {
 	static __device__ __forceinline__ void add(float *sum, uint32_t v)
 	{
-		__half2 pair = *reinterpret_cast<__half2 *>(&v);
-		float2 two = __half22float2(pair);
+		float2 two = widen_f16(v);
 
 		sum[0] += two.x;
 		sum[1] += two.y;
 	}
 	static __device__ __forceinline__ uint32_t round(const float *sum)
 	{
-		__half2 pair = __floats2half2_rn(sum[0], sum[1]);
-
-		return *reinterpret_cast<uint32_t *>(&pair);
+		return narrow_f16(sum[0], sum[1]);
 	}
 };
 
@@ -72,9 +66,7 @@ struct bf16_pair {
 	}
 	static __device__ __forceinline__ uint32_t round(const float *sum)
 	{
-		__nv_bfloat162 pair = __floats2bfloat162_rn(sum[0], sum[1]);
-
-		return *reinterpret_cast<uint32_t *>(&pair);
+		return narrow_bf16(sum[0], sum[1]);
 	}
 };
 

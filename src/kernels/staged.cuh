@@ -18,29 +18,6 @@
 /* Barriers of the sending and the receiving threads. */
 enum { SENDERS = 1, RECEIVERS = 2 };
 
-static __device__ __forceinline__ void meet(uint32_t barrier)
-{
-	asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(blockDim.x / 2)
-		     : "memory");
-}
-
-/* The same; true if it is for any thread. */
-static __device__ __forceinline__ bool meet_any(uint32_t barrier, bool mine)
-{
-	uint32_t any;
-
-	asm volatile("{\n\t"
-		     ".reg .pred in, out;\n\t"
-		     "setp.ne.u32 in, %1, 0;\n\t"
-		     "bar.red.or.pred out, %2, %3, in;\n\t"
-		     "selp.u32 %0, 1, 0, out;\n\t"
-		     "}"
-		     : "=r"(any)
-		     : "r"((uint32_t)mine), "r"(barrier), "r"(blockDim.x / 2)
-		     : "memory");
-	return any;
-}
-
 /* The second word of the flag's pack: one of those that a release sets. */
 static __device__ __forceinline__ uint32_t *
 flag_at(void *slot, const struct oh__kernel_arguments &c, uint32_t half,
@@ -53,19 +30,16 @@ flag_at(void *slot, const struct oh__kernel_arguments &c, uint32_t half,
 
 static __device__ __forceinline__ void raise_flag(uint32_t *at, uint32_t flag)
 {
-	asm volatile("fence.acq_rel.sys;" ::: "memory");
-	asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(at), "r"(flag)
-		     : "memory");
+#ifndef OH_FAULT_NO_FENCE /* for the test that must notice it */
+	fence_stores();
+#endif
+	store_flag(at, flag);
 }
 
 static __device__ __forceinline__ bool is_raised(const uint32_t *at, uint32_t flag)
 {
-	uint32_t seen;
+	uint32_t seen = load_flag(at);
 
-	asm volatile("ld.acquire.sys.global.u32 %0, [%1];"
-		     : "=r"(seen)
-		     : "l"(at)
-		     : "memory");
 	return seen == flag || seen == OH__FLAG_RELEASED;
 }
 
@@ -118,7 +92,7 @@ send_chunks(const struct oh__kernel_arguments &c, uint32_t call,
 	/* one flag of the half, another one in its next call */
 	index = call / 2 % c.flags_half;
 	if (index * chunk >= c.packs)
-		*(volatile uint32_t *)flag_at(slot, c, half, index) = 0;
+		store_flag(flag_at(slot, c, half, index), 0);
 }
 
 static __device__ __forceinline__ bool
@@ -170,7 +144,7 @@ template <class T, bool FAST>
 static __device__ __forceinline__ void
 staged(const struct oh__kernel_arguments &c)
 {
-	__shared__ uint32_t sent;
+	SHARED_WORD(sent);
 	uint32_t waited, call;
 
 	if (!threadIdx.x)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stores that peers see, loads that see what peers have stored, and what one
- * kernel owes the next. Volatile vector accesses are relaxed at system scope; a
- * vector may arrive in pieces of 32 bits, so arrival is looked for in each.
+ * Waiting: for how long, and what is told of whom when it was in vain.
  *
  * A wait first counts looks, which costs 0.01 us a call; a clock, or a word in
  * host memory, looked at now and then costs 0.05 to 0.14. Once it is long the
@@ -12,54 +10,13 @@
 #ifndef OH_KERNELS_WAIT_CUH
 #define OH_KERNELS_WAIT_CUH
 
-#include "arguments.h"
+#include "device.cuh"
 
 #define EMPTY OH__WORD_EMPTY
-
-static __device__ __forceinline__ void store(uint4 *to, uint4 v)
-{
-	asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(
-			     to),
-		     "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-		     : "memory");
-}
-
-static __device__ __forceinline__ uint4 load(const uint4 *from)
-{
-	uint4 v;
-
-	asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-		     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-		     : "l"(from)
-		     : "memory");
-	return v;
-}
 
 static __device__ __forceinline__ bool has_hole(uint4 v)
 {
 	return v.x == EMPTY || v.y == EMPTY || v.z == EMPTY || v.w == EMPTY;
-}
-
-static __device__ __forceinline__ void make_empty(uint4 *at)
-{
-	*at = make_uint4(EMPTY, EMPTY, EMPTY, EMPTY);
-}
-
-/* With programmatic launch the kernel before may still run: nothing of it, of
- * the input or of a mailbox is touched before this. */
-static __device__ __forceinline__ void await_kernel_before(void)
-{
-#if __CUDA_ARCH__ >= 900
-	asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-/* The next kernel's blocks may take their places. */
-static __device__ __forceinline__ void let_next_kernel_start(void)
-{
-#if __CUDA_ARCH__ >= 900
-	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
 }
 
 /* In a test build a warp now and then takes its time, up to some 20 us: before it
@@ -83,14 +40,6 @@ pause(const struct oh__kernel_arguments &c)
 
 	while (clock64() < until)
 		;
-}
-
-static __device__ __forceinline__ uint64_t now_ns(void)
-{
-	uint64_t ns;
-
-	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
-	return ns;
 }
 
 /* What a thread has waited in a call, in one register: a count of looks; when

@@ -5,13 +5,13 @@
 . "$(dirname "$0")/../tap.sh"
 
 cd "$SOURCE" || exit 1
-mapfile -t code < <(tree_files '*.c' '*.h')
+mapfile -t code < <(tree_files '*.c' '*.h' '*.cpp')
 [[ ${#code[@]} -gt 20 ]]
 ok $? "there is code (${#code[@]} files)"
 
 if command -v clang-format-14 >/dev/null; then
 	bad=$(clang-format-14 --style=file --dry-run "${code[@]}" 2>&1 |
-		grep -oE '^[^:]+\.[ch]:' | sort -u)
+		grep -oE '^[^:]+\.(c|h|cpp):' | sort -u)
 	is "$bad" "" "clang-format-14 would change nothing"
 else
 	skip "clang-format-14 would change nothing" "clang-format-14 is not installed"

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The rig of kernel_rig.h on emulated GPUs: a rank's calls wait in a row, and
+ * rig_wait lets all ranks' kernels run beside each other to their ends.
+ */
+#include "emulated.h"
+
+#include "kernels/all_reduce.cuh"
+#include "kernels/flagged.cuh"
+#include "kernels/staged.cuh"
+
+#include <deque>
+#include <memory>
+
+#define _Static_assert static_assert
+extern "C" {
+#include "kernel_rig.h"
+}
+
+namespace
+{
+/* [algorithm]; NULL: there is none of it */
+template <class T, int RANKS, bool FAST> emulated::kernel *const *kernels_of()
+{
+	static emulated::kernel *const all[RIG_ALGORITHMS] = {
+		one_shot<T, RANKS, FAST>,
+		two_shot<T, RANKS, FAST>,
+		flagged<T, RANKS, FAST>,
+		staged<T, FAST>,
+	};
+
+	return all;
+}
+
+template <class T> emulated::kernel *const *find(int ranks, bool fast)
+{
+	if (ranks == 2)
+		return fast ? kernels_of<T, 2, true>()
+			    : kernels_of<T, 2, false>();
+	if (ranks == 3)
+		return fast ? kernels_of<T, 3, true>()
+			    : kernels_of<T, 3, false>();
+	if (ranks == 4)
+		return fast ? kernels_of<T, 4, true>()
+			    : kernels_of<T, 4, false>();
+	return kernels_of<T, 8, false>();
+}
+
+emulated::kernel *find_kernel(const struct rig *rig, int index,
+			      const struct rig_call *call)
+{
+	bool fast = rig_is_fast(rig, index, call) && rig->ranks <= 4;
+
+	if (call->dtype == OH_F16)
+		return find<f16>(rig->ranks, fast)[call->algorithm];
+	if (call->dtype == OH_BF16)
+		return find<bf16>(rig->ranks, fast)[call->algorithm];
+	return find<f32>(rig->ranks, fast)[call->algorithm];
+}
+
+struct call {
+	emulated::kernel *run;
+	struct oh__kernel_arguments arguments;
+};
+
+struct memory {
+	std::vector<uint32_t> mailbox, epochs;
+	std::vector<unsigned char> send, recv;
+	std::deque<call> calls;
+	emulated::launch *running;
+};
+
+std::unique_ptr<memory> ranks[OH__KERNEL_RANKS];
+struct oh__kernel_watch watch[OH__KERNEL_RANKS];
+
+/* A turn of every rank; false: none has anything to do. */
+bool go_on(const struct rig *rig)
+{
+	bool busy = false;
+
+	for (int i = 0; i < rig->ranks; i++) {
+		memory &m = *ranks[i];
+
+		if (!m.running && !m.calls.empty()) {
+			m.running = emulated::start(m.calls.front().run,
+						    m.calls.front().arguments,
+						    rig->blocks, rig->threads);
+			m.calls.pop_front();
+		}
+		busy |= m.running != nullptr;
+		/* ranks drift apart */
+		if (m.running && emulated::draw(4) &&
+		    emulated::go_on(m.running)) {
+			emulated::end(m.running);
+			m.running = nullptr;
+		}
+	}
+	return busy;
+}
+} // namespace
+
+const char *rig_open(struct rig *rig)
+{
+	memset(rig, 0, sizeof(*rig));
+	rig->watch = watch;
+	return nullptr;
+}
+
+void rig_close(struct rig *rig)
+{
+}
+
+bool rig_begin(struct rig *rig, int count, enum rig_placement placement,
+	       unsigned blocks, unsigned threads)
+{
+	rig->ranks = count;
+	rig->placement = placement;
+	rig->blocks = blocks;
+	rig->threads = threads;
+	memset(watch, 0, sizeof(watch));
+	for (int i = 0; i < count; i++) {
+		ranks[i] = std::make_unique<memory>();
+		ranks[i]->mailbox.assign(RIG_MAILBOX_BYTES / 4, 0);
+		std::fill_n(ranks[i]->mailbox.begin(), RIG_FLAGGED_AT / 4,
+			    OH__WORD_EMPTY);
+		ranks[i]->epochs.assign(RIG_EPOCH_BYTES / 4, 0);
+		ranks[i]->send.resize(RIG_BUFFER_BYTES);
+		ranks[i]->recv.resize(RIG_BUFFER_BYTES);
+		rig->rank[i].mailbox =
+			(CUdeviceptr)(uintptr_t)ranks[i]->mailbox.data();
+		rig->rank[i].epoch =
+			(CUdeviceptr)(uintptr_t)ranks[i]->epochs.data();
+		rig->rank[i].send =
+			(CUdeviceptr)(uintptr_t)ranks[i]->send.data();
+		rig->rank[i].recv =
+			(CUdeviceptr)(uintptr_t)ranks[i]->recv.data();
+	}
+	return true;
+}
+
+void rig_end(struct rig *rig)
+{
+	for (int i = 0; i < rig->ranks; i++)
+		ranks[i].reset();
+}
+
+bool rig_launch(struct rig *rig, const struct rig_call *call)
+{
+	for (int i = 0; i < rig->ranks; i++) {
+		struct oh__kernel_arguments arguments;
+
+		if (call->absent >> i & 1)
+			continue;
+		rig_fill_arguments(rig, i, call, &arguments);
+		ranks[i]->calls.push_back(
+			{find_kernel(rig, i, call), arguments});
+	}
+	/* those that wait for others look around before these come */
+	for (int turns = call->absent ? 500 : 0; turns && go_on(rig); turns--)
+		;
+	return true;
+}
+
+bool rig_wait(struct rig *rig)
+{
+	while (go_on(rig))
+		;
+	return true;
+}
+
+bool rig_put(struct rig *rig, int rank, size_t at, const void *data,
+	     size_t bytes)
+{
+	memcpy(ranks[rank]->send.data() + at, data, bytes);
+	return true;
+}
+
+bool rig_get(struct rig *rig, int rank, size_t at, void *data, size_t bytes)
+{
+	memcpy(data, ranks[rank]->recv.data() + at, bytes);
+	return true;
+}
+
+bool rig_set_epochs(struct rig *rig, uint32_t epoch)
+{
+	rig_wait(rig);
+	for (int i = 0; i < rig->ranks; i++)
+		std::fill(ranks[i]->epochs.begin(), ranks[i]->epochs.end(),
+			  epoch);
+	return true;
+}
