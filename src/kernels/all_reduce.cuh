@@ -232,10 +232,22 @@ parts_of(const struct oh__kernel_arguments &c)
 	return p;
 }
 
+/* The next rank's packs first: else all would send to the same one, and share its
+ * link. */
 static __device__ __forceinline__ uint32_t
-other_pack(const struct parts &p, uint32_t j)
+other_pack(const struct oh__kernel_arguments &c, const struct parts &p,
+	   uint32_t j)
 {
-	return j < p.own_first ? j : j + p.own;
+	uint32_t at = p.own_first + p.own + j;
+
+	return at < c.packs ? at : at - c.packs;
+}
+
+/* By warps over the blocks: a few packs are work for all multiprocessors. */
+static __device__ __forceinline__ uint32_t spread_thread(void)
+{
+	return (threadIdx.x / 32 * gridDim.x + blockIdx.x) * 32 +
+	       threadIdx.x % 32;
 }
 
 /* A thread a pack: two or four at a time were slower up to 8 MB. */
@@ -247,7 +259,7 @@ scatter(const struct oh__kernel_arguments &c, const struct parts &p,
 	const uint32_t threads = gridDim.x * blockDim.x;
 
 	for (uint32_t j = first; j < p.others; j += threads) {
-		uint32_t at = other_pack(p, j), owner = at / c.part;
+		uint32_t at = other_pack(c, p, j), owner = at / c.part;
 
 		if (j != first)
 			v = vector<FAST>::take(c, at);
@@ -326,7 +338,7 @@ gather(const struct oh__kernel_arguments &c, const struct parts &p,
 	const uint32_t threads = gridDim.x * blockDim.x;
 
 	for (uint32_t j = first; j < p.others; j += threads) {
-		uint32_t at = other_pack(p, j), owner = at / c.part;
+		uint32_t at = other_pack(c, p, j), owner = at / c.part;
 		uint4 *in = slot_of_owner<RANKS>(c, owner) + results + at -
 			    owner * c.part;
 		uint4 v = load(in);
@@ -352,15 +364,16 @@ template <class T, int RANKS, bool FAST>
 static __device__ __forceinline__ void
 two_shot(const struct oh__kernel_arguments &c)
 {
-	const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x;
+	const uint32_t first = spread_thread();
 	const struct parts p = parts_of(c);
 	uint4 v = make_uint4(0, 0, 0, 0);
 	uint32_t waited, half, results;
 
 	begin_kernel<RANKS>(c);
 	if (first < p.others)
-		v = vector<FAST>::take(c, other_pack(p, first));
-	half = half_of(c, begin_call(c, first, waited));
+		v = vector<FAST>::take(c, other_pack(c, p, first));
+	half = half_of(c, begin_call(c, blockIdx.x * blockDim.x + threadIdx.x,
+				     waited));
 	results = half + 2 * c.half;
 	scatter<RANKS, FAST>(c, p, first, half, v);
 	if (c.pause)
