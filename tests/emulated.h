@@ -110,9 +110,10 @@ static jmp_buf scheduler;
 static fiber *current;
 static std::vector<fiber *> idle;
 
+static uint64_t seed;
+
 static inline uint32_t draw(uint32_t below)
 {
-	static uint64_t seed = 20261130;
 	uint64_t x = seed += 0x9e3779b97f4a7c15u;
 
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;

@@ -23,7 +23,7 @@
 #include "fakecuda_private.h"
 
 #define ERRORS 64
-#define KERNELS 128
+#define KERNELS 256
 #define FUNCTIONS 128
 #define STACK 8
 #define WORDS (PARAMETERS + 2)

@@ -173,7 +173,8 @@ static bool find_kernel(struct rig *rig, int index, const struct rig_call *call,
 	int width = rig->ranks <= 4 ? rig->ranks : rig->ranks <= 8 ? 8 : 16;
 	char name[64];
 
-	snprintf(name, sizeof(name), "oh__%s_%s_%s%d",
+	snprintf(name, sizeof(name), "oh__%s%s_%s_%s%d",
+		 call->algorithm == RIG_STAGED && rig->ranks > 2 ? "two_" : "",
 		 algorithms[call->algorithm], oh_dtype_name(call->dtype),
 		 fast ? "" : "any", width);
 	return !OH__CUDA(rig->cuda->cuModuleGetFunction(

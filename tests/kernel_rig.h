@@ -25,10 +25,10 @@
 /* behind them, for what carries flags, slots of two halves */
 #define RIG_FLAGGED_AT (OH__KERNEL_RANKS * RIG_SLOT_BYTES)
 #define RIG_FLAGGED_BYTES (OH__KERNEL_RANKS * 2 * RIG_HALF_BYTES)
-/* and for chunks of two ranks, slots of two halves and their flags */
+/* and for chunks, slots of four halves and their flags */
 #define RIG_STAGED_AT (RIG_FLAGGED_AT + RIG_FLAGGED_BYTES)
-#define RIG_STAGED_SLOT_BYTES (3 * RIG_HALF_BYTES)
-#define RIG_STAGED_BYTES (2 * RIG_STAGED_SLOT_BYTES)
+#define RIG_STAGED_SLOT_BYTES (5 * RIG_HALF_BYTES)
+#define RIG_STAGED_BYTES (OH__KERNEL_RANKS * RIG_STAGED_SLOT_BYTES)
 #define RIG_MAILBOX_BYTES (RIG_STAGED_AT + RIG_STAGED_BYTES)
 #define RIG_EPOCH_BYTES (1u << 16)
 
@@ -36,7 +36,7 @@ enum rig_algorithm {
 	RIG_ONE_SHOT,
 	RIG_TWO_SHOT,
 	RIG_FLAGGED, /* in a region of its own */
-	RIG_STAGED, /* the same; of two ranks */
+	RIG_STAGED, /* the same; two-shot if there are more than two ranks */
 	RIG_ALGORITHMS
 };
 

@@ -52,7 +52,7 @@ void rig_fill_arguments(const struct rig *rig, int index,
 	a->half = (uint32_t)(call->half_bytes ? call->half_bytes
 					      : RIG_HALF_BYTES) /
 		  OH__PACK_BYTES;
-	a->flags = 2 * RIG_HALF_BYTES / OH__PACK_BYTES;
+	a->flags = 4 * RIG_HALF_BYTES / OH__PACK_BYTES;
 	a->flags_half = (a->half + chunk - 1) / chunk;
 	a->rank = (uint32_t)index;
 	a->ranks = (uint32_t)rig->ranks;

@@ -51,6 +51,12 @@ static bool are_apart(const struct oh__gpu_layout *layout)
 	return spans[count - 1].end <= layout->bytes;
 }
 
+static bool is_two_shot(const struct oh__gpu_class *class)
+{
+	return class->algorithm == OH__GPU_TWO_SHOT ||
+	       class->algorithm == OH__GPU_TWO_STAGED;
+}
+
 /* Bytes that a rank sends to another in a call of that many, with flags. */
 static uint64_t sent(const struct oh__gpu_layout *layout,
 		     const struct oh__gpu_class *class, uint64_t bytes)
@@ -58,27 +64,28 @@ static uint64_t sent(const struct oh__gpu_layout *layout,
 	uint64_t packs = (bytes + OH__PACK_BYTES - 1) / OH__PACK_BYTES;
 	uint64_t ranks = (uint64_t)layout->ranks;
 
-	if (class->algorithm == OH__GPU_TWO_SHOT)
+	if (is_two_shot(class))
 		packs = (packs + ranks - 1) / ranks;
 	return packs * OH__PACK_BYTES *
 	       (class->algorithm == OH__GPU_FLAGGED ? 2 : 1);
 }
 
-/* A slot is its halves, and the flags of both where they stand apart. */
+/* A slot is its halves, and the flags of each where they stand apart. */
 static bool adds_up(const struct oh__gpu_class *class)
 {
-	uint64_t halves = class->algorithm == OH__GPU_TWO_SHOT ? 4 : 2;
+	uint64_t halves = is_two_shot(class) ? 4 : 2;
 	uint64_t data = halves * class->half_bytes;
 	uint64_t chunk = class->threads / 2 * OH__PACK_BYTES;
 
 	if (class->algorithm == OH__GPU_FLAGGED)
 		return class->slot_bytes == data && !class->flags_offset &&
 		       class->flags_bytes == class->half_bytes;
-	if (class->algorithm != OH__GPU_STAGED)
+	if (class->algorithm != OH__GPU_STAGED &&
+	    class->algorithm != OH__GPU_TWO_STAGED)
 		return class->slot_bytes == data && !class->flags_offset &&
 		       !class->flags_bytes;
 	return class->flags_offset == data &&
-	       class->slot_bytes == data + 2 * class->flags_bytes &&
+	       class->slot_bytes == data + halves * class->flags_bytes &&
 	       class->flags_bytes % OH__PACK_BYTES == 0 &&
 	       class->flags_bytes / OH__PACK_BYTES * chunk >=
 		       class->half_bytes &&

@@ -415,8 +415,8 @@ struct oh_route_peer {
 struct oh_route {
 	size_t size; /* sizeof(struct oh_route) */
 	/* "one-shot", "two-shot"; on GPU memory also "one-shot with flags",
-	 * "one-shot in chunks"; "copy" with one rank; "none" if the call would
-	 * fail, and row says why */
+	 * "one-shot in chunks", "two-shot in chunks"; "copy" with one rank;
+	 * "none" if the call would fail, and row says why */
 	char algorithm[32];
 	/* the same when a rank's buffers are memory of oh_comm_alloc. "direct":
 	 * they are used where they are; an all-reduce works as two-shot then */

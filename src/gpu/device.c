@@ -162,6 +162,7 @@ static enum oh_status find_kernel(const struct oh__gpu_device *d,
 		[OH__GPU_ONE_SHOT] = "one_shot",
 		[OH__GPU_TWO_SHOT] = "two_shot",
 		[OH__GPU_STAGED] = "staged",
+		[OH__GPU_TWO_STAGED] = "two_staged",
 	};
 	char name[64];
 
@@ -176,14 +177,14 @@ static int width_of(int ranks)
 	return ranks <= 4 ? ranks : ranks <= 8 ? 8 : OH__KERNEL_RANKS;
 }
 
-/* Both kinds of an algorithm's kernels; staged is for two ranks. */
+/* Both kinds of an algorithm's kernels, if it is for so many ranks. */
 static enum oh_status find_pair(struct oh__gpu_device *d, int algorithm,
 				int dtype, int ranks)
 {
 	char kind[16];
 	enum oh_status status;
 
-	if (algorithm == OH__GPU_STAGED && ranks != 2)
+	if (algorithm == (ranks == 2 ? OH__GPU_TWO_STAGED : OH__GPU_STAGED))
 		return OH_OK;
 	snprintf(kind, sizeof(kind), "any%d", width_of(ranks));
 	status = find_kernel(d, (enum oh__gpu_algorithm)algorithm, dtype, kind,

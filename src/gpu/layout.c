@@ -85,8 +85,7 @@ static const struct row pinned_4[] = {
 	{64 * KIB, OH__GPU_TWO_SHOT, 32, 128, 2000},
 	{128 * KIB, OH__GPU_TWO_SHOT, 32, 256, 3000},
 	{256 * KIB, OH__GPU_TWO_SHOT, 32, 256, 5000},
-	{512 * KIB, OH__GPU_TWO_SHOT, 64, 256, 0},
-	{8 * MIB, OH__GPU_TWO_SHOT, 32, 512, 0},
+	{8 * MIB, OH__GPU_TWO_STAGED, 64, 512, 0},
 };
 
 static const struct row pinned_many[] = {
@@ -94,7 +93,8 @@ static const struct row pinned_many[] = {
 	{4 * KIB, OH__GPU_FLAGGED, 4, 64, 400},
 	{8 * KIB, OH__GPU_ONE_SHOT, 4, 128, 400},
 	{32 * KIB, OH__GPU_ONE_SHOT, 32, 256, 1000},
-	{8 * MIB, OH__GPU_TWO_SHOT, 64, 256, 0},
+	{256 * KIB, OH__GPU_TWO_SHOT, 64, 256, 0},
+	{8 * MIB, OH__GPU_TWO_STAGED, 64, 512, 0},
 };
 
 const char *oh__gpu_algorithm_name(enum oh__gpu_algorithm algorithm)
@@ -104,6 +104,7 @@ const char *oh__gpu_algorithm_name(enum oh__gpu_algorithm algorithm)
 		[OH__GPU_ONE_SHOT] = "one-shot",
 		[OH__GPU_TWO_SHOT] = "two-shot",
 		[OH__GPU_STAGED] = "one-shot in chunks",
+		[OH__GPU_TWO_STAGED] = "two-shot in chunks",
 	};
 
 	return (unsigned)algorithm < OH__GPU_ALGORITHMS ? names[algorithm]
@@ -121,6 +122,16 @@ static const struct row *table_of(int ranks, bool pinned, size_t *count)
 	return pinned ? TABLE(pinned_many) : TABLE(peers_many);
 }
 
+static bool is_two_shot(enum oh__gpu_algorithm algorithm)
+{
+	return algorithm == OH__GPU_TWO_SHOT || algorithm == OH__GPU_TWO_STAGED;
+}
+
+static bool is_staged(enum oh__gpu_algorithm algorithm)
+{
+	return algorithm == OH__GPU_STAGED || algorithm == OH__GPU_TWO_STAGED;
+}
+
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
 	return (bytes + unit - 1) / unit * unit;
@@ -131,7 +142,7 @@ static uint64_t half_of(const struct row *row, uint64_t ranks)
 {
 	uint64_t packs = row->last_bytes / OH__PACK_BYTES;
 
-	if (row->algorithm == OH__GPU_TWO_SHOT)
+	if (is_two_shot(row->algorithm))
 		packs = (packs + ranks - 1) / ranks;
 	if (row->algorithm == OH__GPU_FLAGGED)
 		packs *= 2;
@@ -143,7 +154,7 @@ static uint64_t flags_of(const struct row *row, uint64_t half_bytes)
 {
 	if (row->algorithm == OH__GPU_FLAGGED)
 		return half_bytes;
-	if (row->algorithm != OH__GPU_STAGED)
+	if (!is_staged(row->algorithm))
 		return 0;
 	return round_up(half_bytes, row->threads / 2 * OH__PACK_BYTES) /
 	       (row->threads / 2);
@@ -156,9 +167,9 @@ static bool append(struct oh__gpu_layout *layout, const struct row *row,
 	uint64_t ranks = (uint64_t)layout->ranks;
 	uint64_t half = round_up(half_of(row, ranks), OH__PACK_BYTES);
 	uint64_t flags = flags_of(row, half);
-	unsigned halves = row->algorithm == OH__GPU_TWO_SHOT ? 4 : 2;
-	bool apart = row->algorithm == OH__GPU_STAGED;
-	uint64_t slot = halves * half + (apart ? 2 * flags : 0);
+	unsigned halves = is_two_shot(row->algorithm) ? 4 : 2;
+	bool apart = is_staged(row->algorithm);
+	uint64_t slot = halves * (half + (apart ? flags : 0));
 	uint64_t end = layout->bytes + round_up(ranks * slot, ALIGN);
 
 	if (end > budget_bytes)

@@ -25,6 +25,7 @@ enum oh__gpu_algorithm {
 	OH__GPU_ONE_SHOT, /* everyone sends everything to everyone */
 	OH__GPU_TWO_SHOT, /* a part each, then the sums are sent to everyone */
 	OH__GPU_STAGED, /* one-shot of two ranks, a flag after each chunk */
+	OH__GPU_TWO_STAGED, /* two-shot of more, the same */
 	OH__GPU_ALGORITHMS,
 };
 
@@ -39,8 +40,8 @@ struct oh__gpu_class {
 	uint64_t offset; /* of rank 0's slot, from the mailbox's begin */
 	uint64_t half_bytes; /* what one rank sends to another in a call; of
 				OH__GPU_FLAGGED with the flags among it */
-	/* where a slot's flags begin, and those of one half: all of a slot for
-	 * OH__GPU_FLAGGED; none without flags */
+	/* where a slot's flags begin, behind all halves, and those of one half:
+	 * all of a slot for OH__GPU_FLAGGED; none without flags */
 	uint64_t flags_offset, flags_bytes;
 	uint64_t slot_bytes;
 	uint32_t first_epoch; /* index of its first epoch word */

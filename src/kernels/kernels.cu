@@ -33,6 +33,9 @@
 	KERNEL(two_shot_##T##_##KIND, 512, BLOCKS, two_shot<T, RANKS, FAST>)   \
 	KERNEL(flagged_##T##_##KIND, 512, BLOCKS, flagged<T, RANKS, FAST>)
 
+#define STAGED(T, RANKS, FAST, KIND, BLOCKS)                                   \
+	KERNEL(two_staged_##T##_##KIND, 512, BLOCKS, two_staged<T, RANKS, FAST>)
+
 #define KERNELS_OF(T)                                                          \
 	KERNELS(T, 2, true, 2, 3)                                              \
 	KERNELS(T, 3, true, 3, 3)                                              \
@@ -44,7 +47,14 @@
 	KERNELS(T, 8, false, any8, 2)                                          \
 	KERNELS(T, OH__KERNEL_RANKS, false, any16, 1)                          \
 	KERNEL(staged_##T##_2, 512, 3, staged<T, true>)                        \
-	KERNEL(staged_##T##_any2, 512, 3, staged<T, false>)
+	KERNEL(staged_##T##_any2, 512, 3, staged<T, false>)                    \
+	STAGED(T, 3, true, 3, 3)                                               \
+	STAGED(T, 4, true, 4, 3)                                               \
+	STAGED(T, 8, true, 8, 2)                                               \
+	STAGED(T, 3, false, any3, 3)                                           \
+	STAGED(T, 4, false, any4, 2)                                           \
+	STAGED(T, 8, false, any8, 2)                                           \
+	STAGED(T, OH__KERNEL_RANKS, false, any16, 1)
 
 KERNELS_OF(f32)
 KERNELS_OF(f16)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One-shot all-reduce of two ranks in chunks, for long vectors by way of host
- * memory: a flag follows each chunk. Nothing has to be made empty again, which over
- * PCIe would cost as much as sending, and both directions of the link are at work at
- * once: half of a block's threads send, chunk after chunk, and half receive. A fence
- * before each flag costs some 2 us, so short vectors are better off without.
+ * All-reduce in chunks, for long vectors by way of host memory: a flag follows each
+ * chunk. Nothing has to be made empty again, which over PCIe would cost as much as
+ * sending, and both directions of the link are at work at once: half of a block's
+ * threads send, chunk after chunk, and half receive. A fence before each flag costs
+ * some 2 us, so short vectors are better off without. One-shot of two ranks; two-shot
+ * of more.
  *
  * Chunks and flags have two halves of a slot each, as packs do; a flag is the epoch,
  * and old ones are blanked as in flagged.cuh. A chunk's size is part of what the
@@ -28,12 +29,12 @@ flag_at(void *slot, const struct oh__kernel_arguments &c, uint32_t half,
 	       1;
 }
 
-static __device__ __forceinline__ void raise_flag(uint32_t *at, uint32_t flag)
+/* The chunk before its flag. */
+static __device__ __forceinline__ void fence_chunk(void)
 {
 #ifndef OH_FAULT_NO_FENCE /* for the test that must notice it */
 	fence_stores();
 #endif
-	store_flag(at, flag);
 }
 
 static __device__ __forceinline__ bool is_raised(const uint32_t *at, uint32_t flag)
@@ -72,7 +73,7 @@ send_chunks(const struct oh__kernel_arguments &c, uint32_t call,
 
 #ifdef OH_FAULT_FLAG_FIRST
 		if (!thread) /* for the test that must notice it */
-			raise_flag(flag_at(slot, c, half, index),
+			store_flag(flag_at(slot, c, half, index),
 				   call | OH__FLAG_BIT);
 #endif
 		if (i < c.packs)
@@ -82,7 +83,8 @@ send_chunks(const struct oh__kernel_arguments &c, uint32_t call,
 		if (thread)
 			continue;
 		tell_sent(sent, index + 1);
-		raise_flag(flag_at(slot, c, half, index), call | OH__FLAG_BIT);
+		fence_chunk();
+		store_flag(flag_at(slot, c, half, index), call | OH__FLAG_BIT);
 	}
 	if (blockIdx.x || thread || !c.packs)
 		return;
@@ -156,6 +158,197 @@ staged(const struct oh__kernel_arguments &c)
 		send_chunks<FAST>(c, call, &sent);
 	else
 		receive_chunks<T, FAST>(c, call, &sent, waited);
+}
+
+/*
+ * Two-shot. The senders scatter what the others own, and gather the sums; the
+ * receivers reduce the own part. A slot has four halves: two for what comes to be
+ * summed, two for sums, and flags for each.
+ */
+enum { OWN = 0, SUMS = 2 };
+
+/* Packs of rank k's part, a chunk's first pack among them. */
+static __device__ __forceinline__ bool
+has_pack(const struct oh__kernel_arguments &c, uint32_t k, uint32_t i)
+{
+	return i < c.part && k * c.part + i < c.packs;
+}
+
+/* Thread k's chunk of rank k, or of its sums: of all at once. */
+template <int RANKS, bool FAST, int WHAT>
+static __device__ __forceinline__ bool
+await_chunks(const struct oh__kernel_arguments &c, uint32_t call, uint32_t thread,
+	     uint32_t index, uint32_t waited)
+{
+	const uint32_t half = WHAT + (call & 1), first = index * (blockDim.x / 2);
+	const uint32_t *flag = NULL;
+
+#pragma unroll
+	for (int k = 0; k < RANKS; k++)
+		if (k == (int)thread && is_other<RANKS, FAST>(k, c) &&
+		    has_pack(c, WHAT == SUMS ? k : c.rank, first))
+			flag = flag_at(c.in[k], c, half, index);
+	while (flag && !is_raised(flag, call | OH__FLAG_BIT))
+		if (!may_look_on(c, waited)) {
+			if (WHAT == SUMS)
+				tell_late_result(c, thread);
+			else
+				tell_late(c, thread);
+			return false;
+		}
+	return true;
+}
+
+/* After a chunk for each, or of the own sums: those who have one are told. */
+template <int RANKS, bool FAST, int WHAT>
+static __device__ __forceinline__ void
+raise_flags(const struct oh__kernel_arguments &c, uint32_t call, uint32_t index)
+{
+	const uint32_t half = WHAT + (call & 1), first = index * (blockDim.x / 2);
+
+	fence_chunk();
+#pragma unroll
+	for (int k = 0; k < RANKS; k++)
+		if (is_other<RANKS, FAST>(k, c) &&
+		    has_pack(c, WHAT == SUMS ? c.rank : k, first))
+			store_flag(flag_at(c.out[k], c, half, index),
+				   call | OH__FLAG_BIT);
+}
+
+/* One flag of a half in each slot, another one in its next call, if this call does
+ * not raise it. */
+template <int RANKS, bool FAST, int WHAT>
+static __device__ __forceinline__ void
+blank_flags(const struct oh__kernel_arguments &c, uint32_t call)
+{
+	const uint32_t half = WHAT + (call & 1), index = call / 2 % c.flags_half;
+	const uint32_t first = index * (blockDim.x / 2);
+
+#pragma unroll
+	for (int k = 0; k < RANKS; k++)
+		if (is_other<RANKS, FAST>(k, c) &&
+		    !has_pack(c, WHAT == SUMS ? c.rank : k, first))
+			store_flag(flag_at(c.out[k], c, half, index), 0);
+}
+
+template <int RANKS, bool FAST>
+static __device__ __forceinline__ void
+scatter_chunks(const struct oh__kernel_arguments &c, uint32_t call)
+{
+	const uint32_t chunk = blockDim.x / 2, thread = threadIdx.x;
+	uint4 v[RANKS];
+
+	for (uint32_t index = blockIdx.x; index * chunk < c.part;
+	     index += gridDim.x) {
+		uint32_t i = index * chunk + thread;
+
+#ifdef OH_FAULT_FLAG_FIRST
+		if (!thread) /* for the test that must notice it */
+			raise_flags<RANKS, FAST, OWN>(c, call, index);
+#endif
+#pragma unroll
+		for (int k = 0; k < RANKS; k++)
+			if (is_other<RANKS, FAST>(k, c) && has_pack(c, k, i))
+				v[k] = vector<FAST>::take(c, k * c.part + i);
+#pragma unroll
+		for (int k = 0; k < RANKS; k++)
+			if (is_other<RANKS, FAST>(k, c) && has_pack(c, k, i))
+				store((uint4 *)c.out[k] + half_of(c, call) + i,
+				      v[k]);
+		meet(SENDERS);
+		if (!thread)
+			raise_flags<RANKS, FAST, OWN>(c, call, index);
+	}
+#ifndef OH_FAULT_NO_BLANK /* for the test that must notice it */
+	if (!blockIdx.x && !thread) {
+		blank_flags<RANKS, FAST, OWN>(c, call);
+		blank_flags<RANKS, FAST, SUMS>(c, call);
+	}
+#endif
+}
+
+template <class T, int RANKS, bool FAST>
+static __device__ __forceinline__ void
+reduce_chunks(const struct oh__kernel_arguments &c, uint32_t call,
+	      uint32_t waited)
+{
+	const uint32_t chunk = blockDim.x / 2, thread = threadIdx.x - chunk;
+	const uint32_t half = half_of(c, call), sums = half + 2 * c.half;
+	uint4 v[RANKS], sum;
+
+	for (uint32_t index = blockIdx.x; has_pack(c, c.rank, index * chunk);
+	     index += gridDim.x) {
+		uint32_t i = index * chunk + thread;
+		bool mine = has_pack(c, c.rank, i);
+		uint4 own = make_uint4(0, 0, 0, 0);
+
+		if (mine)
+			own = vector<FAST>::take(c, c.rank * c.part + i);
+		if (meet_any(RECEIVERS, !await_chunks<RANKS, FAST, OWN>(
+						c, call, thread, index, waited)))
+			return;
+		dawdle();
+#pragma unroll
+		for (int k = 0; k < RANKS; k++) {
+			v[k] = own;
+			if (mine && is_other<RANKS, FAST>(k, c))
+				v[k] = load(slot_of(c, k) + half + i);
+		}
+		sum = combine<T, RANKS, FAST>(v, c);
+#pragma unroll
+		for (int k = 0; k < RANKS; k++)
+			if (mine && is_other<RANKS, FAST>(k, c))
+				store((uint4 *)c.out[k] + sums + i, sum);
+		if (mine)
+			vector<FAST>::put(c, c.rank * c.part + i, sum);
+		meet(RECEIVERS);
+		if (!thread)
+			raise_flags<RANKS, FAST, SUMS>(c, call, index);
+	}
+}
+
+template <int RANKS, bool FAST>
+static __device__ __forceinline__ void
+gather_chunks(const struct oh__kernel_arguments &c, uint32_t call,
+	      uint32_t waited)
+{
+	const uint32_t chunk = blockDim.x / 2, thread = threadIdx.x;
+	const uint32_t sums = half_of(c, call) + 2 * c.half;
+	uint4 v[RANKS];
+
+	for (uint32_t index = blockIdx.x; index * chunk < c.part;
+	     index += gridDim.x) {
+		uint32_t i = index * chunk + thread;
+
+		if (meet_any(SENDERS, !await_chunks<RANKS, FAST, SUMS>(
+					      c, call, thread, index, waited)))
+			return;
+		dawdle();
+#pragma unroll
+		for (int k = 0; k < RANKS; k++)
+			if (is_other<RANKS, FAST>(k, c) && has_pack(c, k, i))
+				v[k] = load(slot_of(c, k) + sums + i);
+#pragma unroll
+		for (int k = 0; k < RANKS; k++)
+			if (is_other<RANKS, FAST>(k, c) && has_pack(c, k, i))
+				vector<FAST>::put(c, k * c.part + i, v[k]);
+	}
+}
+
+template <class T, int RANKS, bool FAST>
+static __device__ __forceinline__ void
+two_staged(const struct oh__kernel_arguments &c)
+{
+	uint32_t waited, call;
+
+	begin_kernel<RANKS>(c);
+	call = begin_call(c, blockIdx.x * blockDim.x + threadIdx.x, waited);
+	if (threadIdx.x < blockDim.x / 2) {
+		scatter_chunks<RANKS, FAST>(c, call);
+		gather_chunks<RANKS, FAST>(c, call, waited);
+	} else {
+		reduce_chunks<T, RANKS, FAST>(c, call, waited);
+	}
 }
 
 #endif
