@@ -39,6 +39,8 @@ struct bench_arena_head {
 	_Alignas(BENCH_LINE) uint64_t ticks[OH_MAX_RANKS][BENCH_ROUND_MAX];
 	/* of a device: from the rank that writes the row */
 	struct oh_route_peer ways[OH_MAX_RANKS][OH_MAX_RANKS];
+	/* what oh_comm_create took in each rank of a device; 0: unknown */
+	uint64_t create_ns[OH_MAX_RANKS];
 };
 
 struct bench_arena {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "bench/device_subject.h"
 
@@ -31,6 +32,7 @@ static enum oh_status onehop_open(struct bench_device_seat *seat,
 	struct oh_comm_options options = {.size = sizeof(options)};
 	struct oh_comm *comm;
 	enum oh_status status;
+	uint64_t start;
 
 	options.id = &setup->id;
 	options.rank = setup->rank;
@@ -41,9 +43,11 @@ static enum oh_status onehop_open(struct bench_device_seat *seat,
 	 * (onehop.h): only the ranks can say whom they wait for */
 	if (!getenv("ONEHOP_CALL_TIMEOUT_MS"))
 		options.call_timeout_ms = setup->timeout_ms / 4 * 3;
+	start = oh__now_ns();
 	status = oh_comm_create(&options, &comm);
 	if (status)
 		return status;
+	*seat->create_ns = oh__now_ns() - start;
 	snprintf(reply->about, sizeof(reply->about), "%s", oh_version());
 	seat->state = comm;
 	return tell_ways(seat);

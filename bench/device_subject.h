@@ -23,6 +23,7 @@ struct bench_device_seat {
 	 * how it comes to each rank, if the subject tells */
 	CUdeviceptr memory;
 	struct oh_route_peer *ways;
+	uint64_t *create_ns; /* what it took to create the communicator */
 	void *state;
 };
 

@@ -173,6 +173,7 @@ static bool device_open(void *context, const struct bench_setup *setup,
 	seat->ordinal = setup->gpus > 0 ? setup->rank % setup->gpus : 0;
 	seat->bytes = 2 * (size_t)setup->buffer_bytes;
 	seat->ways = arena->head->ways[setup->rank];
+	seat->create_ns = &arena->head->create_ns[setup->rank];
 	return fine(open_device(w), reply) &&
 	       fine(w->subject->open(seat, reply), reply) &&
 	       fine(take_memory(w), reply) && fine(make_stream(w), reply);

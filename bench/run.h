@@ -78,6 +78,8 @@ struct bench_result {
 	char flag_place[72]; /* where flags of a device lie; "": unknown */
 	/* of a device, [from][to]: how ranks come to each other's GPUs */
 	struct oh_route_peer ways[OH_MAX_RANKS][OH_MAX_RANKS];
+	double create_ms; /* of a device: the communicator, of the last to come
+			   */
 	struct bench_peer_state peers[BENCH_PEER_COUNT];
 	bool complete; /* all cases were measured */
 	uint64_t wrong; /* of all rows */

@@ -286,6 +286,16 @@ bool bench_team_ways(const struct bench_team *team,
 	return by_host;
 }
 
+double bench_team_create_ms(const struct bench_team *team)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < team->frame->ranks; i++)
+		if (team->arena.head->create_ns[i] < least)
+			least = team->arena.head->create_ns[i];
+	return (double)least / 1e6;
+}
+
 /* Sends every rank its setup and waits until all have opened the subject. */
 static bool set_up(struct bench_team *team, const struct oh_unique_id *id,
 		   bool by_host, struct bench_failure *failure)

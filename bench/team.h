@@ -78,6 +78,8 @@ bool bench_team_start_floor(const struct bench_frame *frame, bool by_host,
  * meet in host memory. */
 bool bench_team_ways(const struct bench_team *team,
 		     struct oh_route_peer ways[OH_MAX_RANKS][OH_MAX_RANKS]);
+/* What creating the communicator took the rank that came last. */
+double bench_team_create_ms(const struct bench_team *team);
 
 /*
  * All ranks obey the command; replies has a row for each. false: a rank

@@ -146,8 +146,8 @@ static json_t *json_device(const struct bench_about *about,
 
 	if (!frame->device)
 		return json_null();
-	return json_pack("{s:o, s:o, s:s, s:s, s:s, s:o, s:b, s:o}", "gpus",
-			 json_gpus(&about->gpus), "driver_version",
+	return json_pack("{s:o, s:o, s:s, s:s, s:s, s:o, s:b, s:o, s:f}",
+			 "gpus", json_gpus(&about->gpus), "driver_version",
 			 stamp_text(about->gpus.driver), "cuda_version",
 			 about->gpus.cuda, "method",
 			 frame->graph ? "graph" : "eager", "time",
@@ -155,7 +155,8 @@ static json_t *json_device(const struct bench_about *about,
 			 "divided by its calls",
 			 "forbid_peer", stamp_text(forbidden ? forbidden : ""),
 			 "gpus_are_shared", frame->ranks > frame->gpus, "ways",
-			 json_ways(result, frame->ranks));
+			 json_ways(result, frame->ranks), "create_ms",
+			 result->create_ms);
 }
 
 static json_t *json_us(const struct bench_row *row)

@@ -288,6 +288,8 @@ void bench_text_head(FILE *out, const struct bench_about *about,
 		head_host(out, about, plan);
 	if (frame->device)
 		head_ways(out, frame->ranks, result->ways);
+	if (frame->device)
+		fprintf(out, "# created   in %.0f ms\n", result->create_ms);
 	head_settings(out, frame->device);
 	head_check(out, plan);
 	head_peers(out, plan, result);

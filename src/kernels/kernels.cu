@@ -43,7 +43,7 @@
 	KERNELS(T, 8, true, 8, 2)                                              \
 	KERNELS(T, 2, false, any2, 3)                                          \
 	KERNELS(T, 3, false, any3, 3)                                          \
-	KERNELS(T, 4, false, any4, 2)                                          \
+	KERNELS(T, 4, false, any4, 3)                                          \
 	KERNELS(T, 8, false, any8, 2)                                          \
 	KERNELS(T, OH__KERNEL_RANKS, false, any16, 1)                          \
 	KERNEL(staged_##T##_2, 512, 3, staged<T, true>)                        \
@@ -52,7 +52,7 @@
 	STAGED(T, 4, true, 4, 3)                                               \
 	STAGED(T, 8, true, 8, 2)                                               \
 	STAGED(T, 3, false, any3, 3)                                           \
-	STAGED(T, 4, false, any4, 2)                                           \
+	STAGED(T, 4, false, any4, 3)                                           \
 	STAGED(T, 8, false, any8, 2)                                           \
 	STAGED(T, OH__KERNEL_RANKS, false, any16, 1)
 

@@ -111,6 +111,9 @@ told '.settings' '{}' "no setting is told that is at its default"
 is "$(grep -cE '^# (ways|settings) ' "$scratch/out")" 0 "nor a way that is as it should be"
 told '[.device.ways[] | [.from, .to, .placement]]' '[[0,1,"vram-dst"],[1,0,"vram-dst"]]' \
 	"JSON has all ways"
+says "# created   in "
+told '.device.create_ms > 0 and .device.create_ms < 60000' true \
+	"and how long it took to create the communicator"
 
 # Which GPUs, and which ways
 runs 0 --sizes 64 --forbid-peer all
