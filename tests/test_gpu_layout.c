@@ -138,7 +138,7 @@ static void test_layouts(void)
 		for (int pinned = 0; pinned < 2; pinned++)
 			for (size_t b = 0; b < 5; b++, tried++) {
 				if (!oh__gpu_layout_make(&layout, ranks, pinned,
-							 budgets[b]) ||
+							 NULL, budgets[b]) ||
 				    layout.bytes > budgets[b] ||
 				    !are_apart(&layout) ||
 				    !holds_calls(&layout) ||
@@ -157,8 +157,50 @@ static void test_layouts(void)
 	tap_ok(good == tried, "%d of %d layouts are sound", good, tried);
 	tap_note("at most %llu bytes of the default budget",
 		 (unsigned long long)most);
-	tap_ok(!oh__gpu_layout_make(&layout, 16, false, 70000),
+	tap_ok(!oh__gpu_layout_make(&layout, 16, false, NULL, 70000),
 	       "a budget that holds nothing is refused");
+}
+
+static struct oh__setting_table random_table(void)
+{
+	struct oh__setting_table table = {
+		.count = 1 + (uint32_t)rand() % OH__SETTING_ROWS};
+	uint64_t last = 0;
+
+	for (uint32_t i = 0; i < table.count; i++) {
+		last += (uint64_t)(1 + rand() % 1000) * OH__PACK_BYTES
+			<< rand() % 12;
+		table.row[i] = (struct oh__setting_table_row){
+			.last_bytes = last,
+			.way = (enum oh__setting_way)(rand() % 4),
+			.blocks = (uint32_t)rand() % 1025,
+			.threads = 64 * (1 + (uint32_t)rand() % 8),
+		};
+	}
+	return table;
+}
+
+/* As somebody may set them. */
+static void test_given(void)
+{
+	int good = 0, refused = 0;
+
+	for (int i = 0; i < 3000; i++) {
+		struct oh__setting_table table = random_table();
+		int ranks = 2 + rand() % (OH__KERNEL_RANKS - 1);
+		uint64_t budget = OH__GPU_LEAST_BYTES << rand() % 11;
+		struct oh__gpu_layout layout;
+
+		if (!oh__gpu_layout_make(&layout, ranks, i % 2, &table, budget))
+			refused++;
+		else
+			good += layout.bytes <= budget && are_apart(&layout) &&
+				holds_calls(&layout) &&
+				have_own_epochs(&layout);
+	}
+	tap_ok(good + refused == 3000 && good > 2000,
+	       "%d layouts of tables that are given are sound, %d do not fit",
+	       good, refused);
 }
 
 /* What is wrong must be seen: a slot moved by a pack. */
@@ -166,10 +208,10 @@ static void test_control(void)
 {
 	struct oh__gpu_layout layout;
 
-	oh__gpu_layout_make(&layout, 4, false, 64u << 20);
+	oh__gpu_layout_make(&layout, 4, false, NULL, 64u << 20);
 	layout.class[1].offset -= OH__PACK_BYTES;
 	tap_ok(!are_apart(&layout), "slots that meet are noticed");
-	oh__gpu_layout_make(&layout, 4, false, 64u << 20);
+	oh__gpu_layout_make(&layout, 4, false, NULL, 64u << 20);
 	layout.class[2].half_bytes -= OH__PACK_BYTES;
 	tap_ok(!holds_calls(&layout), "a slot too short is noticed");
 }
@@ -272,6 +314,7 @@ int main(void)
 {
 	oh_set_log(OH_LOG_OFF, NULL, NULL);
 	test_layouts();
+	test_given();
 	test_control();
 	test_ways();
 	test_refusals();

@@ -21,6 +21,7 @@ int bench_settings_changed(bool device, enum oh__setting *list)
 		{OH__SETTING_FIRST_CALL, false},
 		{OH__SETTING_DEVICE_BYTES, true},
 		{OH__SETTING_DEVICE_SHARE, true},
+		{OH__SETTING_DEVICE_TABLE, true},
 	};
 	int count = 0;
 

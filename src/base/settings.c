@@ -140,9 +140,74 @@ bool oh__parse_pairs(const char *text, uint32_t pairs[OH_MAX_RANKS])
 	return good && !text[-1];
 }
 
+/* What stands before one of ends, which is passed over, too; false if it is
+ * nothing or too long. */
+static bool take_field(const char **text, const char *ends, char field[24])
+{
+	size_t length = strcspn(*text, ends);
+
+	if (!length || length >= 24)
+		return false;
+	memcpy(field, *text, length);
+	field[length] = '\0';
+	*text += length;
+	if (**text)
+		++*text;
+	return true;
+}
+
+static bool take_number(const char **text, const char *ends, uint64_t most,
+			uint32_t *number)
+{
+	char field[24];
+	uint64_t value;
+
+	if (!take_field(text, ends, field) ||
+	    !oh__parse_number(field, &value) || value > most)
+		return false;
+	*number = (uint32_t)value;
+	return true;
+}
+
+static bool take_row(const char **text, struct oh__setting_table_row *row)
+{
+	char field[24];
+	uint64_t way;
+
+	if (!take_field(text, ":", field) ||
+	    !oh__parse_bytes(field, &row->last_bytes) || !row->last_bytes ||
+	    row->last_bytes % 16 || row->last_bytes > 1u << 30)
+		return false;
+	if (!take_field(text, ":", field) ||
+	    !parse_choice("flags|one-shot|two-shot|chunks", field, &way))
+		return false;
+	row->way = (enum oh__setting_way)way;
+	return take_number(text, "x", 1024, &row->blocks) &&
+	       take_number(text, ":", 512, &row->threads) && row->threads &&
+	       row->threads % (row->way == OH__SETTING_CHUNKS ? 64 : 32) == 0 &&
+	       take_number(text, ",", 1000000, &row->pause);
+}
+
+bool oh__parse_table(const char *text, struct oh__setting_table *table)
+{
+	const char *start = text;
+	uint64_t last = 0;
+
+	for (table->count = 0; *text; table->count++) {
+		struct oh__setting_table_row *row = &table->row[table->count];
+
+		if (table->count == OH__SETTING_ROWS || !take_row(&text, row) ||
+		    row->last_bytes <= last)
+			return false;
+		last = row->last_bytes;
+	}
+	return text > start && text[-1] != ',';
+}
+
 static bool parse(const struct oh__setting_row *row, const char *text,
 		  uint64_t *value)
 {
+	struct oh__setting_table table;
 	uint32_t pairs[OH_MAX_RANKS];
 
 	*value = 0;
@@ -157,6 +222,8 @@ static bool parse(const struct oh__setting_row *row, const char *text,
 		return parse_choice(row->choices, text, value);
 	case OH__SETTING_KIND_PAIRS:
 		return oh__parse_pairs(text, pairs);
+	case OH__SETTING_KIND_TABLE:
+		return oh__parse_table(text, &table);
 	case OH__SETTING_KIND_TEXT:
 		return true;
 	}
@@ -199,6 +266,12 @@ void oh__setting_takes(const struct oh__setting_row *row, char *text,
 	case OH__SETTING_KIND_PAIRS:
 		snprintf(text, room, "pairs of ranks such as 0-1,2-3, or all");
 		return;
+	case OH__SETTING_KIND_TABLE:
+		snprintf(text, room,
+			 "rows such as "
+			 "8K:one-shot:16x64:700,8M:two-shot:0x512:0 "
+			 "(or flags, chunks)");
+		return;
 	case OH__SETTING_KIND_TEXT:
 		snprintf(text, room, "text");
 		return;
@@ -213,6 +286,7 @@ static enum oh_status fail_malformed(const struct oh__setting_row *row,
 		[OH__SETTING_KIND_BYTES] = "",
 		[OH__SETTING_KIND_CHOICE] = "one of ",
 		[OH__SETTING_KIND_PAIRS] = "",
+		[OH__SETTING_KIND_TABLE] = "",
 		[OH__SETTING_KIND_TEXT] = "",
 	};
 	char takes[96];
@@ -252,6 +326,17 @@ enum oh_status oh__setting_pairs(enum oh__setting setting,
 
 	memset(pairs, 0, OH_MAX_RANKS * sizeof(*pairs));
 	if (!text || oh__parse_pairs(text, pairs))
+		return OH_OK;
+	return fail_malformed(&rows[setting], text);
+}
+
+enum oh_status oh__setting_table(enum oh__setting setting,
+				 struct oh__setting_table *table)
+{
+	const char *text = oh__setting_text(setting);
+
+	memset(table, 0, sizeof(*table));
+	if (!text || oh__parse_table(text, table))
 		return OH_OK;
 	return fail_malformed(&rows[setting], text);
 }

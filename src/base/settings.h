@@ -25,6 +25,7 @@ enum oh__setting_kind {
 	OH__SETTING_KIND_BYTES,
 	OH__SETTING_KIND_CHOICE,
 	OH__SETTING_KIND_PAIRS,
+	OH__SETTING_KIND_TABLE,
 	OH__SETTING_KIND_TEXT,
 };
 
@@ -76,5 +77,35 @@ bool oh__parse_number(const char *text, uint64_t *value);
  * for each, the rest is zero. "all": all bits are set, a rank's own too.
  */
 bool oh__parse_pairs(const char *text, uint32_t pairs[OH_MAX_RANKS]);
+
+/* How calls on GPU memory go, by their size. */
+#define OH__SETTING_ROWS 12
+
+enum oh__setting_way {
+	OH__SETTING_FLAGS, /* one-shot whose data carries flags */
+	OH__SETTING_ONE_SHOT,
+	OH__SETTING_TWO_SHOT,
+	OH__SETTING_CHUNKS, /* one-shot of two ranks, two-shot of more */
+};
+
+struct oh__setting_table {
+	uint32_t count;
+	struct oh__setting_table_row {
+		uint64_t last_bytes; /* in whole packs of 16, growing */
+		enum oh__setting_way way;
+		uint32_t blocks; /* 0: as many as multiprocessors */
+		uint32_t threads; /* in whole warps; of chunks in pairs of them
+				   */
+		uint32_t pause; /* cycles */
+	} row[OH__SETTING_ROWS];
+};
+
+/* "512:flags:1x32:200,8M:chunks:64x512:0": last_bytes, way, blocks x threads,
+ * pause. */
+bool oh__parse_table(const char *text, struct oh__setting_table *table);
+
+/* Of a setting that is one; no rows if it is unset. */
+enum oh_status oh__setting_table(enum oh__setting setting,
+				 struct oh__setting_table *table);
 
 #endif

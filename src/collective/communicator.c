@@ -30,6 +30,7 @@ struct recipe {
 	uint64_t device_share, algorithm, stores, tune, isa, spin;
 	const int *device; /* as in the options */
 	uint32_t forbidden[OH_MAX_RANKS]; /* ONEHOP_FORBID_PEER */
+	struct oh__setting_table table; /* ONEHOP_DEVICE_TABLE */
 };
 
 /* Pairs that this communicator has not may be meant for another one. */
@@ -80,6 +81,9 @@ static enum oh_status read_settings(struct recipe *recipe)
 		if (!status)
 			status = oh__setting_value(wanted[i].setting,
 						   wanted[i].value);
+	if (!status)
+		status = oh__setting_table(OH__SETTING_DEVICE_TABLE,
+					   &recipe->table);
 	if (!status)
 		status = read_forbidden(recipe);
 	if (status)
@@ -177,6 +181,23 @@ static enum oh_status pick_reducer(const struct recipe *recipe,
 	return OH_OK;
 }
 
+/* FNV-1a of the values of its rows. */
+static uint64_t hash_of(const struct oh__setting_table *table)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (uint32_t i = 0; i < table->count; i++) {
+		const struct oh__setting_table_row *row = &table->row[i];
+		const uint64_t values[] = {row->last_bytes, row->way,
+					   row->blocks, row->threads,
+					   row->pause};
+
+		for (size_t k = 0; k < sizeof(values) / sizeof(*values); k++)
+			hash = (hash ^ values[k]) * 0x100000001b3u;
+	}
+	return hash;
+}
+
 static enum oh_status meet(struct oh_comm *comm, const struct recipe *recipe,
 			   const uint8_t *facts, const int *fds,
 			   struct oh__rendezvous *rendezvous)
@@ -186,6 +207,7 @@ static enum oh_status meet(struct oh_comm *comm, const struct recipe *recipe,
 		{"ONEHOP_HEAP_BYTES", recipe->heap_bytes},
 		{"ONEHOP_DEVICE_BYTES", recipe->device_bytes},
 		{"ONEHOP_DEVICE_SHARE", recipe->device_share},
+		{"ONEHOP_DEVICE_TABLE (a hash of it)", hash_of(&recipe->table)},
 		{"ONEHOP_FIRST_CALL", recipe->first_call},
 		{"ONEHOP_ALGORITHM", recipe->algorithm},
 		{"ONEHOP_STORES", recipe->stores},
@@ -248,6 +270,7 @@ static enum oh_status connect_gpu(struct oh_comm *comm,
 	struct oh__gpu_options options = {
 		.device = recipe->device,
 		.budget_bytes = recipe->device_bytes,
+		.table = &recipe->table,
 		.share = (enum oh__gpu_share)recipe->device_share,
 		.first_epoch = (uint32_t)recipe->first_call & ~OH__EPOCH_DEAD,
 		.forbidden = recipe->forbidden,

@@ -133,8 +133,8 @@ static uint32_t sharers(const struct oh__gpu *gpu)
 	return count;
 }
 
-static enum oh_status allocate(struct oh__gpu *gpu, uint64_t budget_bytes,
-			       int fds[2])
+static enum oh_status
+allocate(struct oh__gpu *gpu, const struct oh__gpu_options *options, int fds[2])
 {
 	const struct oh__cuda *cuda = gpu->device.cuda;
 	struct oh__gpu_layout pinned;
@@ -142,12 +142,14 @@ static enum oh_status allocate(struct oh__gpu *gpu, uint64_t budget_bytes,
 	uint64_t bytes;
 
 	if (!oh__gpu_layout_make(&gpu->layout, gpu->ranks, false,
-				 budget_bytes) ||
-	    !oh__gpu_layout_make(&pinned, gpu->ranks, true, budget_bytes))
+				 options->table, options->budget_bytes) ||
+	    !oh__gpu_layout_make(&pinned, gpu->ranks, true, options->table,
+				 options->budget_bytes))
 		return OH__FAIL(OH_ERR_SETTING,
 				"ONEHOP_DEVICE_BYTES is %llu, too little for "
 				"%d ranks",
-				(unsigned long long)budget_bytes, gpu->ranks);
+				(unsigned long long)options->budget_bytes,
+				gpu->ranks);
 	/* which of the two serves is known after the check */
 	bytes = gpu->layout.bytes > pinned.bytes ? gpu->layout.bytes
 						 : pinned.bytes;
@@ -219,7 +221,7 @@ static enum oh_status load_kernels(struct oh__gpu *gpu)
 static enum oh_status prepare(struct oh__gpu *gpu,
 			      const struct oh__gpu_options *options, int fds[2])
 {
-	enum oh_status status = allocate(gpu, options->budget_bytes, fds);
+	enum oh_status status = allocate(gpu, options, fds);
 
 	if (!status)
 		status = load_kernels(gpu);
@@ -516,7 +518,7 @@ static enum oh_status build(struct oh__gpu *gpu,
 	if (status)
 		return status;
 	oh__gpu_layout_make(&gpu->layout, gpu->ranks, gpu->any_pinned,
-			    options->budget_bytes);
+			    options->table, options->budget_bytes);
 	status = blank(gpu);
 	if (!status)
 		status = oh__gpu_wait(&gpu->device, options->deadline_ns,

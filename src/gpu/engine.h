@@ -80,6 +80,7 @@ typedef enum oh_status oh__gpu_exchange(void *context, const void *mine,
 struct oh__gpu_options {
 	const int *device; /* as in struct oh_comm_options */
 	uint64_t budget_bytes; /* of a mailbox */
+	const struct oh__setting_table *table; /* no rows: the library's own */
 	enum oh__gpu_share share; /* the same on all ranks */
 	uint32_t first_epoch;
 	const uint32_t *forbidden; /* as of oh__parse_pairs */

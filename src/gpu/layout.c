@@ -113,13 +113,45 @@ const char *oh__gpu_algorithm_name(enum oh__gpu_algorithm algorithm)
 
 #define TABLE(rows) (*count = sizeof(rows) / sizeof(*(rows)), rows)
 
-static const struct row *table_of(int ranks, bool pinned, size_t *count)
+static const struct row *own_table(int ranks, bool pinned, size_t *count)
 {
 	if (ranks == 2)
 		return pinned ? TABLE(pinned_2) : TABLE(peers_2);
 	if (ranks <= 4)
 		return pinned ? TABLE(pinned_4) : TABLE(peers_4);
 	return pinned ? TABLE(pinned_many) : TABLE(peers_many);
+}
+
+static struct row given_row(const struct oh__setting_table_row *given,
+			    int ranks)
+{
+	const enum oh__gpu_algorithm ways[] = {
+		[OH__SETTING_FLAGS] = OH__GPU_FLAGGED,
+		[OH__SETTING_ONE_SHOT] = OH__GPU_ONE_SHOT,
+		[OH__SETTING_TWO_SHOT] = OH__GPU_TWO_SHOT,
+		[OH__SETTING_CHUNKS] =
+			ranks == 2 ? OH__GPU_STAGED : OH__GPU_TWO_STAGED,
+	};
+
+	return (struct row){given->last_bytes, ways[given->way], given->blocks,
+			    given->threads, given->pause};
+}
+
+/* Rows of a table; how many. */
+static size_t take_table(int ranks, bool pinned,
+			 const struct oh__setting_table *given,
+			 struct row rows[OH__GPU_CLASSES])
+{
+	size_t count;
+	const struct row *own = own_table(ranks, pinned, &count);
+
+	if (!given || !given->count) {
+		memcpy(rows, own, count * sizeof(*rows));
+		return count;
+	}
+	for (uint32_t i = 0; i < given->count; i++)
+		rows[i] = given_row(&given->row[i], ranks);
+	return given->count;
 }
 
 static bool is_two_shot(enum oh__gpu_algorithm algorithm)
@@ -199,10 +231,11 @@ static uint64_t last_of(const struct oh__gpu_layout *layout)
 }
 
 bool oh__gpu_layout_make(struct oh__gpu_layout *layout, int ranks, bool pinned,
+			 const struct oh__setting_table *given,
 			 uint64_t budget_bytes)
 {
-	size_t count;
-	const struct row *rows = table_of(ranks, pinned, &count);
+	struct row rows[OH__GPU_CLASSES];
+	size_t count = take_table(ranks, pinned, given, rows);
 
 	memset(layout, 0, sizeof(*layout));
 	layout->ranks = ranks;

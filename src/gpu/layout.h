@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/settings.h"
 #include "kernels/arguments.h"
 
 enum oh__gpu_algorithm {
@@ -29,7 +30,7 @@ enum oh__gpu_algorithm {
 	OH__GPU_ALGORITHMS,
 };
 
-#define OH__GPU_CLASSES 12
+#define OH__GPU_CLASSES OH__SETTING_ROWS
 
 struct oh__gpu_class {
 	uint64_t last_bytes; /* of a call; of the last class: of a round */
@@ -61,10 +62,13 @@ struct oh__gpu_layout {
 /*
  * For 2 to OH__KERNEL_RANKS ranks. pinned: some mailbox lies in host memory.
  * budget_bytes: no mailbox is longer; the least that works is
- * OH__GPU_LEAST_BYTES. False if it is less.
+ * OH__GPU_LEAST_BYTES. False if it is less. given: rows in place of the
+ * library's own, NULL or without rows: none; false, too, if the first of them
+ * finds no room.
  */
 #define OH__GPU_LEAST_BYTES (1u << 20)
 bool oh__gpu_layout_make(struct oh__gpu_layout *layout, int ranks, bool pinned,
+			 const struct oh__setting_table *given,
 			 uint64_t budget_bytes);
 
 /* The class of a call of that many bytes, 0 not among them. */

@@ -157,6 +157,13 @@ says "# settings  ONEHOP_DEVICE_SHARE=ipc"
 says "through host memory"
 ONEHOP_DEVICE_SHARE=auto runs 0 --sizes 64
 told '[.settings, .floors.flag_place]' '[{},"GPU memory"]' "a default that is set is none"
+table=1K:flags:1x32:100,8K:one-shot:2x64:0,64K:two-shot:2x96:0,128K:chunks:4x64:0
+ONEHOP_DEVICE_TABLE=$table runs 0 --sizes 64,4K,16K,200K --calls 3
+says "# settings  ONEHOP_DEVICE_TABLE=$table"
+told '[.rows[] | [.path, .wrong]]' \
+	'[["vram-dst/one-shot with flags",0],["vram-dst/one-shot",0],["vram-dst/two-shot",0],["vram-dst/one-shot in chunks",0]]' \
+	"a table that is given is the one that serves"
+ONEHOP_DEVICE_TABLE=1K:ring:1x32:0 runs 3 --sizes 64
 for pair in 0-5 1-2 14-15; do
 	runs 2 --sizes 64 --ranks 2 --forbid-peer 0-1,$pair
 	complains "--forbid-peer: $pair is no pair of the 2 ranks"
