@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Looks for the best table of ONEHOP_DEVICE_TABLE on the GPUs of this machine.
+
+At each size ways, grids and pauses are drawn, then those near the best ones, and
+at last the best few are timed again and again: the one with the least median
+wins, for one time may be a lucky one. All that was timed goes to FILE as JSON,
+the best tables to stdout. What came out wrong or failed is said, and the exit
+code is 1; 2 for usage, 77 if there are not so many GPUs.
+"""
+import argparse
+import datetime
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# a row's last size, and the one at which it is timed
+ALL_ROWS = [(512, 64), (2 << 10, 1 << 10), (8 << 10, 8 << 10), (32 << 10, 32 << 10),
+            (64 << 10, 64 << 10), (128 << 10, 128 << 10), (256 << 10, 256 << 10),
+            (512 << 10, 512 << 10), (1 << 20, 1 << 20), (8 << 20, 4 << 20)]
+BLOCKS = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 0]
+THREADS = [32, 64, 96, 128, 192, 256, 384, 512]
+FINALISTS = 4
+
+
+def ways_of(size, ranks, memory):
+    """What is worth a try: the other ways are far off at that size."""
+    ways = []
+    if size <= (16 << 10 if memory == 'pinned' else 1 << 10):
+        ways.append('flags')
+    if size <= (1 << 20 if ranks == 2 else 256 << 10):
+        ways.append('one-shot')
+    if size >= 16 << 10:
+        ways.append('two-shot')
+    if memory == 'pinned' and size >= 64 << 10:
+        ways.append('chunks')
+    return ways
+
+
+def packs_of(way, size, ranks):
+    """What is spread over the threads."""
+    packs = max(1, size // 16)
+    if way == 'flags':
+        return 2 * packs
+    if way == 'two-shot':
+        return packs * (ranks - 1) // ranks + 1
+    if way == 'chunks' and ranks > 2:
+        return packs // ranks + 1
+    return packs
+
+
+def is_sensible(candidate, size, ranks, memory):
+    way, blocks, threads, _ = candidate
+    have = (blocks or 132) * threads
+    need = packs_of(way, size, ranks)
+    if way == 'chunks' and threads % 64:
+        return False
+    least = need // 64 if memory == 'pinned' else need // 4
+    if have < min(least, 132 * 384):
+        return False
+    return have <= max(2 * need, 128)
+
+
+def pauses_of(size, ranks, memory):
+    """Cycles until an answer can be there: a round trip, and the data's time."""
+    if memory == 'peers':
+        return [0, 0, 0, 400, 600, 700, 800, 900, 1000, 1200]
+    data = size * (ranks - 1) // 25
+    return [0, 200, 400, 600, 1000] + [400 + data * part // 4 for part in (1, 2, 3, 4)]
+
+
+def draw(size, ranks, memory):
+    while True:
+        way = random.choice(ways_of(size, ranks, memory))
+        pause = 0 if way == 'chunks' else random.choice(pauses_of(size, ranks, memory))
+        candidate = (way, random.choice(BLOCKS), random.choice(THREADS), pause)
+        if is_sensible(candidate, size, ranks, memory):
+            return candidate
+
+
+def near(candidate, size, ranks, memory):
+    """One that differs in one thing."""
+    for _ in range(100):
+        way, blocks, threads, pause = candidate
+        kind = random.randrange(3)
+        if kind == 0:
+            at = BLOCKS.index(blocks) + random.choice((-1, 1))
+            blocks = BLOCKS[max(0, min(at, len(BLOCKS) - 1))]
+        elif kind == 1:
+            at = THREADS.index(threads) + random.choice((-1, 1))
+            threads = THREADS[max(0, min(at, len(THREADS) - 1))]
+        elif way != 'chunks':
+            pause = max(0, pause + random.choice((-400, -200, -100, 100, 200, 400)))
+        other = (way, blocks, threads, pause)
+        if other != candidate and is_sensible(other, size, ranks, memory):
+            return other
+    return candidate
+
+
+def table_of(rows, candidates):
+    return ','.join(f'{last}:{way}:{blocks}x{threads}:{pause}'
+                    for (last, _), (way, blocks, threads, pause)
+                    in zip(rows, candidates))
+
+
+class Sweep:
+    def __init__(self, arguments):
+        self.ranks = arguments.ranks
+        self.program = arguments.program
+        self.fine = True
+        self.rows = [row for row in ALL_ROWS if row[1] <= arguments.most]
+        # [memory][row][candidate]: the times
+        self.seen = {memory: [{} for _ in self.rows] for memory in ([arguments.memory] if arguments.memory
+                                    else ('peers', 'pinned'))}
+        sizes = ','.join(str(size) for _, size in self.rows)
+        try:
+            self.process = subprocess.Popen(
+                [self.program, str(self.ranks), sizes], text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except OSError as error:
+            sys.exit(f'sweep_gpus: {self.program}: {error.strerror}; build it '
+                     '(ninja -C build sweep_gpus), or name it by --program')
+
+    def complain(self, text):
+        print(f'sweep_gpus: {text}', file=sys.stderr)
+        self.fine = False
+
+    def ask(self, memory, candidates):
+        """Times one table; False if the program has ended."""
+        table = table_of(self.rows, candidates)
+        try:
+            self.process.stdin.write(f'{memory} {table}\n')
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        except OSError:
+            answer = ''
+        if not answer:
+            return False
+        answer = json.loads(answer)
+        if answer.get('error') or answer['wrong']:
+            self.complain(f"{memory} {table}: {answer.get('error') or 'wrong results'}")
+            return True
+        for row, candidate, us in zip(self.seen[memory], candidates, answer['us']):
+            row.setdefault(candidate, []).append(us)
+        return True
+
+    def best(self, memory, row, count):
+        """Candidates by their medians."""
+        seen = self.seen[memory][row]
+        return sorted(seen, key=lambda c: statistics.median(us for us, _ in seen[c]))[:count]
+
+    def propose(self, memory, row, part):
+        size = self.rows[row][1]
+        best = self.best(memory, row, FINALISTS)
+        if part < 0.45 or not best:
+            return draw(size, self.ranks, memory)
+        if part < 0.75:
+            return near(random.choice(best), size, self.ranks, memory)
+        # those of which least is known
+        return min(best, key=lambda c: len(self.seen[memory][row][c]))
+
+    def run(self, seconds):
+        start = time.monotonic()
+        tables = 0
+        while (part := (time.monotonic() - start) / seconds) < 1:
+            for memory in self.seen:
+                candidates = [self.propose(memory, row, part) for row in range(len(self.rows))]
+                if not self.ask(memory, candidates):
+                    code = self.process.wait()
+                    if code == 77:
+                        sys.exit(77)
+                    self.complain(f'{self.program} has ended, exit code {code}')
+                    return
+                tables += 1
+        print(f'# {tables} tables', file=sys.stderr)
+        self.process.stdin.close()
+        self.process.wait()
+
+    def write(self, path):
+        rows = [{'memory': memory, 'bytes': self.rows[row][1], 'way': c[0], 'blocks': c[1],
+                 'threads': c[2], 'pause': c[3],
+                 'p50_us': [us for us, _ in times], 'p99_us': [us for _, us in times]}
+                for memory, table in self.seen.items()
+                for row, seen in enumerate(table)
+                for c, times in sorted(seen.items(), key=lambda item: min(item[1]))]
+        now = datetime.datetime.now(datetime.timezone.utc)
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write('{"ranks": %d, "dtype": "bf16", "end_time": "%s",\n"rows": [\n' %
+                       (self.ranks, now.strftime('%Y-%m-%dT%H:%M:%SZ')))
+            file.write(',\n'.join(map(json.dumps, rows)) + '\n]}\n')
+
+    def show(self):
+        for memory, table in self.seen.items():
+            if not all(table):
+                continue
+            for row, (_, size) in enumerate(self.rows):
+                texts = []
+                for c in self.best(memory, row, FINALISTS):
+                    times = [us for us, _ in table[row][c]]
+                    texts.append(f'{statistics.median(times):.2f} {c[0]} {c[1]}x{c[2]}:{c[3]}'
+                                 f' ({len(times)})')
+                print(f'{memory} {size}: ' + '; '.join(texts))
+            best = [self.best(memory, row, 1)[0] for row in range(len(self.rows))]
+            print(f'{memory}: ONEHOP_DEVICE_TABLE={table_of(self.rows, best)}')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
+    parser.add_argument('file', metavar='FILE', help='where the JSON goes')
+    parser.add_argument('--ranks', type=int, required=True, metavar='N')
+    parser.add_argument('--seconds', type=float, default=300, help='for all of it (300)')
+    parser.add_argument('--memory', choices=('peers', 'pinned'),
+                        help='which mailboxes (both)')
+    parser.add_argument('--most', type=int, default=4 << 20, metavar='BYTES',
+                        help='the largest size (4 MB)')
+    parser.add_argument('--seed', type=int, help='of what is drawn')
+    parser.add_argument('--program', metavar='PATH',
+                        default=os.path.join(ROOT, 'build', 'sweep_gpus'),
+                        help='what times them (build/sweep_gpus)')
+    arguments = parser.parse_args()
+    random.seed(arguments.seed)
+    sweep = Sweep(arguments)
+    sweep.run(arguments.seconds)
+    sweep.write(arguments.file)
+    sweep.show()
+    return 0 if sweep.fine else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())

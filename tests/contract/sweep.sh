@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# scripts/sweep_gpus.py and what times tables for it, on the driver's fake.
+. "$(dirname "$0")/../tap.sh"
+
+. "$(dirname "$0")/fakes.sh"
+printf '%s\n' 'devices 3' 'peer * * 1' 'device * name Fake H200' >"$FAKECUDA_SCRIPT"
+program=$BUILD/tests/sweep_fake
+export ONEHOP_LOG=off
+
+# answers RANKS SIZES LINE...: leaves out
+answers()
+{
+	local ranks=$1 sizes=$2
+
+	shift 2
+	printf '%s\n' "$@" | timeout 60 "$program" "$ranks" "$sizes" >"$scratch/out" 2>"$scratch/err"
+}
+answers 3 64,8K "peers 512:one-shot:1x64:0,8K:two-shot:2x64:0" \
+	"pinned 512:flags:1x64:0,64K:chunks:2x64:0"
+is $? 0 "tables are timed"
+is "$(grep -cE '^\{"us": \[\[[0-9.]+, [0-9.]+\], \[[0-9.]+, [0-9.]+\]\], "wrong": 0\}$' \
+	"$scratch/out")" 2 "and what they return is right"
+FAKEKERNELS_FAULT='wrong 1 0' answers 3 64 "peers 512:one-shot:1x64:0"
+[[ $(<"$scratch/out") =~ \"wrong\":\ [1-9] ]]
+ok $? "what is wrong is noticed"
+answers 2 64 "peers 5" "peers 8K:one-shot:1x64:0"
+has "$(head -n 1 "$scratch/out")" '{"error": "ONEHOP_DEVICE_TABLE is ' "a table that is none is refused"
+has "$(tail -n 1 "$scratch/out")" '"wrong": 0' "and the next one is timed"
+answers 4 64 "peers 8K:one-shot:1x64:0"
+is $? 77 "more ranks than GPUs: exit code 77"
+for line in peers "both 8K:one-shot:1x64:0"; do
+	answers 2 64 "$line"
+	is $? 2 "'$line' is no line: exit code 2"
+done
+for sizes in 0 7 "64,," 1G; do
+	answers 2 "$sizes" "peers 8K:one-shot:1x64:0"
+	is $? 2 "'$sizes' are no sizes: exit code 2"
+done
+
+# sweeps CODE ARGUMENT...: leaves out and err
+sweeps()
+{
+	local due=$1
+
+	shift
+	timeout 60 "$SOURCE/scripts/sweep_gpus.py" --program "$program" "$@" \
+		>"$scratch/out" 2>"$scratch/err"
+	is $? "$due" "sweep_gpus.py $*: exit code $due"
+}
+sweeps 0 --ranks 3 --seconds 4 --most 1024 --seed 1 "$scratch/sweep.json"
+for memory in peers pinned; do
+	table=$(sed -n "s/^$memory: ONEHOP_DEVICE_TABLE=//p" "$scratch/out")
+	has "$(ONEHOP_DEVICE_TABLE=$table "$BUILD/onehop" env)" " $table " \
+		"$memory: the best table is one that the library takes"
+done
+if command -v jq >/dev/null; then
+	is "$(jq '[.rows[] | select(.bytes == 1024 and (.p50_us | length) > 1)] | length > 1' \
+		"$scratch/sweep.json")" true "the best were timed again"
+else
+	skip "the best were timed again" "jq is not installed"
+fi
+FAKEKERNELS_FAULT='wrong 1 0' sweeps 1 --ranks 2 --seconds 1 --most 64 --memory peers \
+	"$scratch/sweep.json"
+has "$(cat "$scratch/err")" "wrong results" "wrong results are said"
+sweeps 77 --ranks 9 --seconds 1 "$scratch/sweep.json"
+sweeps 2 --seconds 1 "$scratch/sweep.json"
+sweeps 1 --program "$scratch/none" --ranks 2 "$scratch/sweep.json"
+has "$(cat "$scratch/err")" "none: No such file" "a program that is not there is said"
+done_testing
