@@ -115,8 +115,8 @@ class Sweep:
         self.fine = True
         self.rows = [row for row in ALL_ROWS if row[1] <= arguments.most]
         # [memory][row][candidate]: the times
-        self.seen = {memory: [{} for _ in self.rows] for memory in ([arguments.memory] if arguments.memory
-                                    else ('peers', 'pinned'))}
+        self.seen = {memory: [{} for _ in self.rows] for memory in ('peers', 'pinned')
+                     if arguments.memory in (None, memory)}
         sizes = ','.join(str(size) for _, size in self.rows)
         try:
             self.process = subprocess.Popen(
