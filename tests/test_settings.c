@@ -36,6 +36,8 @@ static const struct attempt malformed[] = {
 	{OH__SETTING_DEVICE_BYTES, "64MB"},
 	{OH__SETTING_DEVICE_SHARE, "cuda-ipc"},
 	{OH__SETTING_DEVICE_SHARE, "2"},
+	{OH__SETTING_DEVICE_TABLE, "8K:one-shot:16x64"},
+	{OH__SETTING_DEVICE_TABLE, "8K:one-shot:16x48:0"},
 	{OH__SETTING_FORBID_PEER, "0"},
 	{OH__SETTING_FORBID_PEER, "0-16"},
 	{OH__SETTING_FORBID_PEER, "1-1"},
@@ -139,6 +141,68 @@ static void try_pairs(void)
 			       (!good || !memcmp(pairs, cases[i].of,
 						 sizeof(cases[i].of))),
 		       "the pairs '%s'", cases[i].text);
+	}
+}
+
+static void try_table(void)
+{
+	static const char text[] =
+		"16:flags:1x32:200,8K:one-shot:16x96:0,1M:two-shot:1024x512:1,"
+		"1G:chunks:0x64:1000000";
+	static const struct oh__setting_table due = {
+		4,
+		{{16, OH__SETTING_FLAGS, 1, 32, 200},
+		 {8192, OH__SETTING_ONE_SHOT, 16, 96, 0},
+		 {1 << 20, OH__SETTING_TWO_SHOT, 1024, 512, 1},
+		 {1 << 30, OH__SETTING_CHUNKS, 0, 64, 1000000}}};
+	static const char *const wrong[] = {
+		"",
+		"8K",
+		"8K:",
+		"8K:one-shot",
+		"8K:one-shot:16",
+		"8K:one-shot:16x",
+		"8K:one-shot:16x64:",
+		"8K:one-shot:16x64:0,",
+		",8K:one-shot:16x64:0",
+		"8K:one-shot:16x64:0;64K:one-shot:16x64:0",
+		"8K:one-shot:16x64:0,8K:one-shot:16x64:0",
+		"8K:one-shot:16x64:0,4K:one-shot:16x64:0",
+		"8K:one-shot:16:64:0",
+		"8K:one-shot:16x64:0:0",
+		"8K:direct:16x64:0",
+		"8K:one-shot:1025x64:0",
+		"8K:one-shot:16x0:0",
+		"8K:one-shot:16x33:0",
+		"8K:one-shot:16x544:0",
+		"8K:chunks:16x96:0",
+		"8K:one-shot:16x64:1000001",
+		"8K:one-shot:-1x64:0",
+		"8K:one-shot:16x64:-1",
+		"0:one-shot:16x64:0",
+		"24:one-shot:16x64:0",
+		"1025M:one-shot:16x64:0",
+		"99999999999999999999999999999:one-shot:16x64:0",
+	};
+	struct oh__setting_table table;
+	char many[16 * 24] = "";
+
+	memset(&table, 0, sizeof(table));
+	tap_ok(oh__parse_table(text, &table) &&
+		       !memcmp(&table, &due, sizeof(due)),
+	       "the table '%s'", text);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+		tap_ok(!oh__parse_table(wrong[i], &table), "no table: '%s'",
+		       wrong[i]);
+	for (int i = 1; i <= OH__SETTING_ROWS + 1; i++) {
+		bool good = i <= OH__SETTING_ROWS;
+
+		sprintf(many + strlen(many), "%s%dK:flags:1x32:0",
+			*many ? "," : "", i);
+		if (i >= OH__SETTING_ROWS)
+			tap_ok(oh__parse_table(many, &table) == good,
+			       "%d rows are %s", i,
+			       good ? "taken" : "too many");
 	}
 }
 
@@ -251,6 +315,7 @@ int main(void)
 		try_malformed(&malformed[i]);
 	try_each_is_there();
 	try_pairs();
+	try_table();
 	try_absent_pairs();
 	try_defaults();
 	try_empty();

@@ -30,14 +30,20 @@ enum state {
 static const char *const state_names[] = {"unset", "default", "set",
 					  "malformed", "refused"};
 
-static const char *const kind_names[] = {"number", "bytes", "choice", "pairs",
-					 "text"};
+static const char *const kind_names[] = {
+	[OH__SETTING_KIND_NUMBER] = "number",
+	[OH__SETTING_KIND_BYTES] = "bytes",
+	[OH__SETTING_KIND_CHOICE] = "choice",
+	[OH__SETTING_KIND_PAIRS] = "pairs",
+	[OH__SETTING_KIND_TABLE] = "table",
+	[OH__SETTING_KIND_TEXT] = "text",
+};
 
 /* One setting as it is shown. */
 struct shown {
 	const struct oh__setting_row *row;
 	enum state state;
-	char value[80]; /* "" if there is none to show */
+	char value[512]; /* "" if there is none to show */
 	char takes[96];
 	char reason[96]; /* of STATE_REFUSED, else "" */
 };
