@@ -167,9 +167,11 @@ static enum oh_status count_wrong(struct rank *r, uint64_t bytes)
 static enum oh_status time_size(struct rank *r, int size)
 {
 	uint64_t bytes = sizes[size];
-	enum oh_status status = OH__CUDA(cuda->cuMemsetD8Async(
-		r->recv, 0xff, BUFFERS * bytes, r->stream));
+	enum oh_status status = OH__CUDA(cuda->cuCtxSetCurrent(r->context));
 
+	if (!status)
+		status = OH__CUDA(cuda->cuMemsetD8Async(
+			r->recv, 0xff, BUFFERS * bytes, r->stream));
 	if (!status)
 		status = OH__CUDA(cuda->cuStreamSynchronize(r->stream));
 	if (!status)
@@ -195,7 +197,7 @@ static void *run_rank(void *context)
 	struct rank *r = context;
 
 	r->wrong = 0;
-	r->status = OH__CUDA(cuda->cuCtxSetCurrent(r->context));
+	r->status = OH_OK;
 	for (int k = 0; k < size_count; k++) {
 		enum oh_status status = time_size(r, k);
 
@@ -315,13 +317,15 @@ static bool take_sizes(char *text)
 int main(int argc, char **argv)
 {
 	char line[4096];
+	uint64_t number;
 	int devices = 0;
 
-	if (argc != 3 || sscanf(argv[1], "%d", &ranks) != 1 || ranks < 2 ||
-	    ranks > OH_MAX_RANKS || !take_sizes(argv[2])) {
+	if (argc != 3 || !oh__parse_number(argv[1], &number) || number < 2 ||
+	    number > OH_MAX_RANKS || !take_sizes(argv[2])) {
 		fprintf(stderr, "usage: sweep_gpus RANKS SIZE,...\n");
 		return 2;
 	}
+	ranks = (int)number;
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	must(oh__cuda_load(&cuda));
 	CUDA(cuInit(0));

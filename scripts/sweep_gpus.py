@@ -16,6 +16,7 @@ import random
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -26,6 +27,8 @@ ALL_ROWS = [(512, 64), (2 << 10, 1 << 10), (8 << 10, 8 << 10), (32 << 10, 32 << 
 BLOCKS = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 0]
 THREADS = [32, 64, 96, 128, 192, 256, 384, 512]
 FINALISTS = 4
+PATIENCE = 120  # seconds for a table
+FAILURES = 5  # in a row, and the GPUs are taken for broken
 
 
 def ways_of(size, ranks, memory):
@@ -113,6 +116,7 @@ class Sweep:
         self.ranks = arguments.ranks
         self.program = arguments.program
         self.fine = True
+        self.failures = 0
         self.rows = [row for row in ALL_ROWS if row[1] <= arguments.most]
         # [memory][row][candidate]: the times
         self.seen = {memory: [{} for _ in self.rows] for memory in ('peers', 'pinned')
@@ -131,20 +135,27 @@ class Sweep:
         self.fine = False
 
     def ask(self, memory, candidates):
-        """Times one table; False if the program has ended."""
+        """Times one table; False if there is no use in going on."""
         table = table_of(self.rows, candidates)
+        timer = threading.Timer(PATIENCE, self.process.kill)
+        timer.start()
         try:
             self.process.stdin.write(f'{memory} {table}\n')
             self.process.stdin.flush()
             answer = self.process.stdout.readline()
         except OSError:
             answer = ''
-        if not answer:
+        finally:
+            timer.cancel()
+        try:
+            answer = json.loads(answer)
+        except ValueError:
             return False
-        answer = json.loads(answer)
-        if answer.get('error') or answer['wrong']:
-            self.complain(f"{memory} {table}: {answer.get('error') or 'wrong results'}")
-            return True
+        if 'error' in answer or answer['wrong']:
+            self.complain(f"{memory} {table}: {answer.get('error', 'wrong results')}")
+            self.failures += 1
+            return self.failures < FAILURES
+        self.failures = 0
         for row, candidate, us in zip(self.seen[memory], candidates, answer['us']):
             row.setdefault(candidate, []).append(us)
         return True
@@ -171,14 +182,22 @@ class Sweep:
             for memory in self.seen:
                 candidates = [self.propose(memory, row, part) for row in range(len(self.rows))]
                 if not self.ask(memory, candidates):
-                    code = self.process.wait()
-                    if code == 77:
-                        sys.exit(77)
-                    self.complain(f'{self.program} has ended, exit code {code}')
+                    self.complain_of_end()
                     return
                 tables += 1
         print(f'# {tables} tables', file=sys.stderr)
-        self.process.stdin.close()
+
+    def complain_of_end(self):
+        if self.failures:
+            self.complain(f'{self.failures} failures in a row: gave up')
+            return
+        code = self.process.wait()
+        if code == 77:
+            sys.exit(77)
+        self.complain(f'{self.program} has ended, exit code {code}')
+
+    def end(self):
+        self.process.kill()
         self.process.wait()
 
     def write(self, path):
@@ -188,6 +207,9 @@ class Sweep:
                 for memory, table in self.seen.items()
                 for row, seen in enumerate(table)
                 for c, times in sorted(seen.items(), key=lambda item: min(item[1]))]
+        if not rows:
+            self.complain(f'{path}: not written, nothing was timed')
+            return
         now = datetime.datetime.now(datetime.timezone.utc)
         with open(path, 'w', encoding='utf-8') as file:
             file.write('{"ranks": %d, "dtype": "bf16", "end_time": "%s",\n"rows": [\n' %
@@ -196,7 +218,7 @@ class Sweep:
 
     def show(self):
         for memory, table in self.seen.items():
-            if not all(table):
+            if not table or not all(table):
                 continue
             for row, (_, size) in enumerate(self.rows):
                 texts = []
@@ -223,11 +245,27 @@ def main():
                         default=os.path.join(ROOT, 'build', 'sweep_gpus'),
                         help='what times them (build/sweep_gpus)')
     arguments = parser.parse_args()
+    if not 2 <= arguments.ranks <= 16:
+        parser.error('--ranks takes 2 to 16')
+    if not 0 < arguments.seconds < float('inf'):
+        parser.error('--seconds takes more than 0')
+    if arguments.most < ALL_ROWS[0][1]:
+        parser.error(f'--most takes {ALL_ROWS[0][1]} or more')
     random.seed(arguments.seed)
-    sweep = Sweep(arguments)
-    sweep.run(arguments.seconds)
-    sweep.write(arguments.file)
-    sweep.show()
+    try:
+        # before the time is spent
+        with open(arguments.file, 'a', encoding='utf-8'):
+            pass
+        sweep = Sweep(arguments)
+        try:
+            sweep.run(arguments.seconds)
+        except KeyboardInterrupt:
+            sweep.complain('interrupted')
+        sweep.end()
+        sweep.show()
+        sweep.write(arguments.file)
+    except OSError as error:
+        sys.exit(f'sweep_gpus: {arguments.file}: {error.strerror}')
     return 0 if sweep.fine else 1
 
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #define OH_KERNELS_DEVICE_CUH
+#define QUICK_LOOKS 64u
 #define __device__
 #define __forceinline__ inline
 
@@ -104,6 +105,7 @@ struct launch {
 	dimension threads, blocks; /* blockDim, gridDim */
 	std::vector<block> resident;
 	std::vector<fiber *> fibers;
+	struct launch *before; /* of the same rank, and not yet at its end */
 };
 
 static jmp_buf scheduler;
@@ -239,11 +241,14 @@ static inline bool meet(barrier &at, uint32_t threads, bool any)
 	return at.result;
 }
 
+/* Beside the one before it, as a programmatic launch. */
 static inline launch *start(kernel *run,
 			    const struct oh__kernel_arguments &arguments,
-			    uint32_t blocks, uint32_t threads)
+			    uint32_t blocks, uint32_t threads, launch *before)
 {
 	launch *l = new launch();
+
+	l->before = before;
 
 	l->run = run;
 	l->arguments = arguments;
@@ -257,6 +262,8 @@ static inline launch *start(kernel *run,
 			idle.pop_back();
 		f->block = &l->resident[i / threads];
 		f->block->launch = l;
+		f->block->shared =
+			i % threads ? f->block->shared : draw(UINT32_MAX);
 		f->thread.x = i % threads;
 		f->place.x = i / threads;
 		f->done = false;
@@ -370,6 +377,8 @@ static inline void __syncwarp()
 
 static inline void await_kernel_before()
 {
+	while (emulated::current->block->launch->before)
+		emulated::leave();
 	emulated::yield();
 }
 

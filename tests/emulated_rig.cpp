@@ -45,13 +45,15 @@ template <class T> emulated::kernel *const *find(int ranks, bool fast)
 	if (ranks == 4)
 		return fast ? kernels_of<T, 4, true>()
 			    : kernels_of<T, 4, false>();
-	return kernels_of<T, 8, false>();
+	if (ranks > 8)
+		return kernels_of<T, OH__KERNEL_RANKS, false>();
+	return fast ? kernels_of<T, 8, true>() : kernels_of<T, 8, false>();
 }
 
 emulated::kernel *find_kernel(const struct rig *rig, int index,
 			      const struct rig_call *call)
 {
-	bool fast = rig_is_fast(rig, index, call) && rig->ranks <= 4;
+	bool fast = rig_is_fast(rig, index, call);
 
 	if (call->dtype == OH_F16)
 		return find<f16>(rig->ranks, fast)[call->algorithm];
@@ -69,11 +71,24 @@ struct memory {
 	std::vector<uint32_t> mailbox, epochs;
 	std::vector<unsigned char> send, recv;
 	std::deque<call> calls;
-	emulated::launch *running;
+	std::deque<emulated::launch *> running;
 };
 
 std::unique_ptr<memory> ranks[OH__KERNEL_RANKS];
 struct oh__kernel_watch watch[OH__KERNEL_RANKS];
+
+/* Kernels start beside the one before them. */
+void start_next(const struct rig *rig, memory &m)
+{
+	while (m.running.size() < 2 && !m.calls.empty()) {
+		const call &next = m.calls.front();
+
+		m.running.push_back(emulated::start(
+			next.run, next.arguments, rig->blocks, rig->threads,
+			m.running.empty() ? nullptr : m.running.back()));
+		m.calls.pop_front();
+	}
+}
 
 /* A turn of every rank; false: none has anything to do. */
 bool go_on(const struct rig *rig)
@@ -83,19 +98,19 @@ bool go_on(const struct rig *rig)
 	for (int i = 0; i < rig->ranks; i++) {
 		memory &m = *ranks[i];
 
-		if (!m.running && !m.calls.empty()) {
-			m.running = emulated::start(m.calls.front().run,
-						    m.calls.front().arguments,
-						    rig->blocks, rig->threads);
-			m.calls.pop_front();
-		}
-		busy |= m.running != nullptr;
+		start_next(rig, m);
+		busy |= !m.running.empty();
 		/* ranks drift apart */
-		if (m.running && emulated::draw(4) &&
-		    emulated::go_on(m.running)) {
-			emulated::end(m.running);
-			m.running = nullptr;
-		}
+		if (m.running.empty() || !emulated::draw(4))
+			continue;
+		if (m.running.size() > 1)
+			emulated::go_on(m.running.back());
+		if (!emulated::go_on(m.running.front()))
+			continue;
+		emulated::end(m.running.front());
+		m.running.pop_front();
+		if (!m.running.empty())
+			m.running.front()->before = nullptr;
 	}
 	return busy;
 }
@@ -165,6 +180,17 @@ bool rig_launch(struct rig *rig, const struct rig_call *call)
 	/* those that wait for others look around before these come */
 	for (int turns = call->absent ? 500 : 0; turns && go_on(rig); turns--)
 		;
+	return true;
+}
+
+bool rig_launch_nothing(struct rig *rig, const struct rig_call *call)
+{
+	for (int i = 0; i < rig->ranks; i++) {
+		struct oh__kernel_arguments nothing = {};
+
+		nothing.epoch = (uint32_t *)rig->rank[i].epoch;
+		ranks[i]->calls.push_back({find_kernel(rig, i, call), nothing});
+	}
 	return true;
 }
 

@@ -99,6 +99,9 @@ void rig_end(struct rig *rig);
 void rig_close(struct rig *rig);
 
 bool rig_launch(struct rig *rig, const struct rig_call *call);
+/* As the library does first: the kernels of the call with no work and no slots.
+ */
+bool rig_launch_nothing(struct rig *rig, const struct rig_call *call);
 bool rig_wait(struct rig *rig);
 bool rig_put(struct rig *rig, int rank, size_t at, const void *data,
 	     size_t bytes);

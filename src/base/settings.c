@@ -142,11 +142,11 @@ bool oh__parse_pairs(const char *text, uint32_t pairs[OH_MAX_RANKS])
 
 /* What stands before one of ends, which is passed over, too; false if it is
  * nothing or too long. */
-static bool take_field(const char **text, const char *ends, char field[24])
+static bool take_field(const char **text, const char *ends, char field[12])
 {
 	size_t length = strcspn(*text, ends);
 
-	if (!length || length >= 24)
+	if (!length || length >= 12)
 		return false;
 	memcpy(field, *text, length);
 	field[length] = '\0';
@@ -159,7 +159,7 @@ static bool take_field(const char **text, const char *ends, char field[24])
 static bool take_number(const char **text, const char *ends, uint64_t most,
 			uint32_t *number)
 {
-	char field[24];
+	char field[12];
 	uint64_t value;
 
 	if (!take_field(text, ends, field) ||
@@ -171,7 +171,7 @@ static bool take_number(const char **text, const char *ends, uint64_t most,
 
 static bool take_row(const char **text, struct oh__setting_table_row *row)
 {
-	char field[24];
+	char field[12];
 	uint64_t way;
 
 	if (!take_field(text, ":", field) ||

@@ -178,7 +178,7 @@ has_pack(const struct oh__kernel_arguments &c, uint32_t k, uint32_t i)
 template <int RANKS, bool FAST, int WHAT>
 static __device__ __forceinline__ bool
 await_chunks(const struct oh__kernel_arguments &c, uint32_t call, uint32_t thread,
-	     uint32_t index, uint32_t waited)
+	     uint32_t index, uint32_t &waited)
 {
 	const uint32_t half = WHAT + (call & 1), first = index * (blockDim.x / 2);
 	const uint32_t *flag = NULL;
@@ -260,7 +260,7 @@ scatter_chunks(const struct oh__kernel_arguments &c, uint32_t call)
 			raise_flags<RANKS, FAST, OWN>(c, call, index);
 	}
 #ifndef OH_FAULT_NO_BLANK /* for the test that must notice it */
-	if (!blockIdx.x && !thread) {
+	if (!blockIdx.x && !thread && c.packs) {
 		blank_flags<RANKS, FAST, OWN>(c, call);
 		blank_flags<RANKS, FAST, SUMS>(c, call);
 	}
@@ -270,7 +270,7 @@ scatter_chunks(const struct oh__kernel_arguments &c, uint32_t call)
 template <class T, int RANKS, bool FAST>
 static __device__ __forceinline__ void
 reduce_chunks(const struct oh__kernel_arguments &c, uint32_t call,
-	      uint32_t waited)
+	      uint32_t &waited)
 {
 	const uint32_t chunk = blockDim.x / 2, thread = threadIdx.x - chunk;
 	const uint32_t half = half_of(c, call), sums = half + 2 * c.half;
@@ -310,7 +310,7 @@ reduce_chunks(const struct oh__kernel_arguments &c, uint32_t call,
 template <int RANKS, bool FAST>
 static __device__ __forceinline__ void
 gather_chunks(const struct oh__kernel_arguments &c, uint32_t call,
-	      uint32_t waited)
+	      uint32_t &waited)
 {
 	const uint32_t chunk = blockDim.x / 2, thread = threadIdx.x;
 	const uint32_t sums = half_of(c, call) + 2 * c.half;

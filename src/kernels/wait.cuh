@@ -44,7 +44,9 @@ pause(const struct oh__kernel_arguments &c)
 
 /* What a thread has waited in a call, in one register: a count of looks; when
  * those are used up, the tick of that moment; or that it may not wait. */
+#ifndef QUICK_LOOKS /* an emulated GPU takes fewer */
 #define QUICK_LOOKS 4096u /* a millisecond, where a look takes least */
+#endif
 #define SINCE 0x80000000u
 #define NO_WAIT 0xffffffffu
 

@@ -65,6 +65,29 @@ FAKEKERNELS_FAULT='wrong 1 0' sweeps 1 --ranks 2 --seconds 1 --most 64 --memory 
 has "$(cat "$scratch/err")" "wrong results" "wrong results are said"
 sweeps 77 --ranks 9 --seconds 1 "$scratch/sweep.json"
 sweeps 2 --seconds 1 "$scratch/sweep.json"
+for bad in "--ranks 0" "--ranks 17" "--seconds 0" "--seconds nan" "--most 1"; do
+	read -ra words <<<"$bad"
+	sweeps 2 --ranks 2 "${words[@]}" "$scratch/sweep.json"
+done
+for file in "$scratch/none/sweep.json" /dev/full; do
+	sweeps 1 --ranks 2 --seconds 1 --most 64 "$file"
+	has "$(cat "$scratch/err")" "sweep_gpus: $file: " "a file that cannot be written is said"
+done
+has "$(cat "$scratch/out")" "ONEHOP_DEVICE_TABLE=512:" "and what was found is shown"
+echo kept >"$scratch/kept"
+for words in "exit 3" "echo '{\"us\": [[1,'"; do
+	printf '#!/bin/sh\n%s\n' "$words" >"$scratch/program"
+	chmod +x "$scratch/program"
+	sweeps 1 --program "$scratch/program" --ranks 2 --seconds 1 --most 64 "$scratch/kept"
+	has "$(cat "$scratch/err")" "has ended, exit code" "a program that dies is said"
+done
+is "$(cat "$scratch/kept")" kept "and the file is as it was"
+timeout -s INT 3 "$SOURCE/scripts/sweep_gpus.py" --program "$program" --ranks 2 --seconds 60 \
+	--most 64 "$scratch/cut.json" >"$scratch/out" 2>"$scratch/err"
+has "$(cat "$scratch/out" "$scratch/err")" "interrupted" "an interrupt is said"
+has "$(cat "$scratch/out")" "ONEHOP_DEVICE_TABLE=512:" "and what there is, too"
+[[ -s $scratch/cut.json ]]
+ok $? "in the file as well"
 sweeps 1 --program "$scratch/none" --ranks 2 "$scratch/sweep.json"
 has "$(cat "$scratch/err")" "none: No such file" "a program that is not there is said"
 done_testing
