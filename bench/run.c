@@ -538,7 +538,6 @@ static bool start_floor(struct run *run)
 	bool by_host = bench_team_ways(&run->own, run->result->ways);
 
 	run->result->create_ms = bench_team_create_ms(&run->own);
-
 	if (!bench_team_start_floor(&run->plan->frame, by_host, &run->floor,
 				    &failure))
 		return do_without(run, &failure);

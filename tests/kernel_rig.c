@@ -181,38 +181,46 @@ static bool find_kernel(struct rig *rig, int index, const struct rig_call *call,
 		kernel, rig->rank[index].device->module, name));
 }
 
-bool rig_launch(struct rig *rig, const struct rig_call *call)
+static bool launch(struct rig *rig, int index, const struct rig_call *call,
+		   unsigned blocks, unsigned threads,
+		   struct oh__kernel_arguments *arguments)
 {
+	const struct rig_rank *rank = &rig->rank[index];
 	/* kernels of ranks in host memory order their last stores by ending */
 	CUlaunchAttribute early = {
 		.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
 		.value = {.programmaticStreamSerializationAllowed = 1},
 	};
+	CUlaunchConfig config = {
+		.gridDimX = blocks,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = threads,
+		.blockDimY = 1,
+		.blockDimZ = 1,
+		.hStream = rank->stream,
+		.attrs = &early,
+		.numAttrs = rig->placement == RIG_VRAM,
+	};
+	void *parameters[] = {arguments};
+	CUfunction kernel;
 
+	return enter(rig, rank->device) &&
+	       find_kernel(rig, index, call, &kernel) &&
+	       !OH__CUDA(rig->cuda->cuLaunchKernelEx(&config, kernel,
+						     parameters, NULL));
+}
+
+bool rig_launch(struct rig *rig, const struct rig_call *call)
+{
 	for (int i = 0; i < rig->ranks; i++) {
-		const struct rig_rank *rank = &rig->rank[i];
-		CUlaunchConfig config = {
-			.gridDimX = rig->blocks,
-			.gridDimY = 1,
-			.gridDimZ = 1,
-			.blockDimX = rig->threads,
-			.blockDimY = 1,
-			.blockDimZ = 1,
-			.hStream = rank->stream,
-			.attrs = &early,
-			.numAttrs = rig->placement == RIG_VRAM,
-		};
 		struct oh__kernel_arguments arguments;
-		void *parameters[] = {&arguments};
-		CUfunction kernel;
 
 		if (call->absent >> i & 1)
 			continue;
 		rig_fill_arguments(rig, i, call, &arguments);
-		if (!enter(rig, rank->device) ||
-		    !find_kernel(rig, i, call, &kernel) ||
-		    OH__CUDA(rig->cuda->cuLaunchKernelEx(&config, kernel,
-							 parameters, NULL)))
+		if (!launch(rig, i, call, rig->blocks, rig->threads,
+			    &arguments))
 			return false;
 	}
 	return true;
@@ -221,26 +229,11 @@ bool rig_launch(struct rig *rig, const struct rig_call *call)
 bool rig_launch_nothing(struct rig *rig, const struct rig_call *call)
 {
 	for (int i = 0; i < rig->ranks; i++) {
-		const struct rig_rank *rank = &rig->rank[i];
 		struct oh__kernel_arguments nothing = {
-			.epoch = (uint32_t *)rank->epoch,
+			.epoch = (uint32_t *)rig->rank[i].epoch,
 		};
-		CUlaunchConfig config = {
-			.gridDimX = 1,
-			.gridDimY = 1,
-			.gridDimZ = 1,
-			.blockDimX = 32,
-			.blockDimY = 1,
-			.blockDimZ = 1,
-			.hStream = rank->stream,
-		};
-		void *parameters[] = {&nothing};
-		CUfunction kernel;
 
-		if (!enter(rig, rank->device) ||
-		    !find_kernel(rig, i, call, &kernel) ||
-		    OH__CUDA(rig->cuda->cuLaunchKernelEx(&config, kernel,
-							 parameters, NULL)))
+		if (!launch(rig, i, call, 1, 32, &nothing))
 			return false;
 	}
 	return true;

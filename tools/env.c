@@ -154,7 +154,6 @@ static void print_text(const struct shown *shown, int count)
 	}
 }
 
-/* json_string, with null for "". */
 static int print_json(const struct shown *shown, int count, json_t *unknown)
 {
 	json_t *settings = json_array();
