@@ -13,6 +13,7 @@ import datetime
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -28,6 +29,7 @@ BLOCKS = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 0]
 THREADS = [32, 64, 96, 128, 192, 256, 384, 512]
 FINALISTS = 4
 PATIENCE = 120  # seconds for a table
+PROGRESS = 10  # seconds between what is said on the way
 FAILURES = 5  # in a row, and the GPUs are taken for broken
 
 
@@ -116,6 +118,7 @@ class Sweep:
         self.ranks = arguments.ranks
         self.program = arguments.program
         self.fine = True
+        self.interrupted = False
         self.failures = 0
         self.rows = [row for row in ALL_ROWS if row[1] <= arguments.most]
         # [memory][row][candidate]: the times
@@ -129,6 +132,11 @@ class Sweep:
         except OSError as error:
             sys.exit(f'sweep_gpus: {self.program}: {error.strerror}; build it '
                      '(ninja -C build sweep_gpus), or name it by --program')
+
+    def interrupt(self, *_):
+        """Ends run(); raises nothing, for it comes twice at times."""
+        self.interrupted = True
+        self.process.kill()
 
     def complain(self, text):
         print(f'sweep_gpus: {text}', file=sys.stderr)
@@ -178,6 +186,7 @@ class Sweep:
     def run(self, seconds):
         start = time.monotonic()
         tables = 0
+        told = -PROGRESS
         while (part := (time.monotonic() - start) / seconds) < 1:
             for memory in self.seen:
                 candidates = [self.propose(memory, row, part) for row in range(len(self.rows))]
@@ -185,10 +194,17 @@ class Sweep:
                     self.complain_of_end()
                     return
                 tables += 1
+            if part * seconds - told >= PROGRESS:
+                told = part * seconds
+                print(f'# {tables} tables, {seconds - told:.0f} s left', file=sys.stderr,
+                      flush=True)
         print(f'# {tables} tables', file=sys.stderr)
 
     def complain_of_end(self):
-        if self.failures:
+        if self.interrupted:
+            self.complain('interrupted')
+            return
+        if self.failures >= FAILURES:
             self.complain(f'{self.failures} failures in a row: gave up')
             return
         code = self.process.wait()
@@ -257,10 +273,8 @@ def main():
         with open(arguments.file, 'a', encoding='utf-8'):
             pass
         sweep = Sweep(arguments)
-        try:
-            sweep.run(arguments.seconds)
-        except KeyboardInterrupt:
-            sweep.complain('interrupted')
+        signal.signal(signal.SIGINT, sweep.interrupt)
+        sweep.run(arguments.seconds)
         sweep.end()
         sweep.show()
         sweep.write(arguments.file)

@@ -82,8 +82,17 @@ for words in "exit 3" "echo '{\"us\": [[1,'"; do
 	has "$(cat "$scratch/err")" "has ended, exit code" "a program that dies is said"
 done
 is "$(cat "$scratch/kept")" kept "and the file is as it was"
-timeout -s INT 3 "$SOURCE/scripts/sweep_gpus.py" --program "$program" --ranks 2 --seconds 60 \
-	--most 64 "$scratch/cut.json" >"$scratch/out" 2>"$scratch/err"
+# A shell ignores the interrupt in what it starts beside itself. timeout passes
+# it on twice.
+env --default-signal=INT timeout 120 "$SOURCE/scripts/sweep_gpus.py" --program "$program" \
+	--ranks 2 --seconds 100 --most 64 "$scratch/cut.json" >"$scratch/out" 2>"$scratch/err" &
+sweeping=$!
+until grep -q tables, "$scratch/err" || ! kill -0 "$sweeping" 2>/dev/null; do
+	sleep 0.1
+done
+kill -INT "$sweeping"
+wait "$sweeping"
+is $? 1 "an interrupted sweep: exit code 1"
 has "$(cat "$scratch/out" "$scratch/err")" "interrupted" "an interrupt is said"
 has "$(cat "$scratch/out")" "ONEHOP_DEVICE_TABLE=512:" "and what there is, too"
 [[ -s $scratch/cut.json ]]
