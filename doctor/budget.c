@@ -374,33 +374,29 @@ static void rule_out(const struct budget_question *q, struct budget *b)
 {
 	const struct budget_path *now = path_now(b);
 	double reached = b->utilisation_of_peak.value;
-	size_t used = 0, room = sizeof(b->not_bound_why);
+	char *memory = b->not_bound_why[BUDGET_MEMORY_BANDWIDTH];
+	char *calls = b->not_bound_why[BUDGET_COMMUNICATION];
+	size_t room = sizeof(b->not_bound_why[0]);
 
 	if (known(&b->utilisation_of_peak) && reached < MEMORY_FREE) {
 		b->not_bound_by |= 1u << BUDGET_MEMORY_BANDWIDTH;
-		used = (size_t)snprintf(
-			b->not_bound_why, room,
-			"memory: %.4g of %.4g GB/s per GPU is %.0f %% of the "
-			"peak, under %.0f %%. ",
-			b->achieved_gb_s_per_gpu.value, b->gpu_peak_gb_s.value,
-			100 * reached, 100 * MEMORY_FREE);
-	}
-	if (now && known(&b->ms_per_token) && now->high_share < CALLS_FREE) {
-		b->not_bound_by |= 1u << BUDGET_COMMUNICATION;
-		used += (size_t)snprintf(
-			b->not_bound_why + used, room - used,
-			"communication: %s takes %.1f %% of a token at most, "
-			"under %.0f %%. ",
-			now->time->title, 100 * now->high_share,
-			100 * CALLS_FREE);
+		snprintf(memory, room,
+			 "%.4g of %.4g GB/s per GPU is %.0f %% of the peak, "
+			 "under %.0f %%",
+			 b->achieved_gb_s_per_gpu.value, b->gpu_peak_gb_s.value,
+			 100 * reached, 100 * MEMORY_FREE);
 	}
 	if (q->tp == 1 && b->any) {
 		b->not_bound_by |= 1u << BUDGET_COMMUNICATION;
-		used += (size_t)snprintf(b->not_bound_why + used, room - used,
-					 "communication: one rank. ");
+		snprintf(calls, room, "there is one rank");
+	} else if (now && known(&b->ms_per_token) &&
+		   now->high_share < CALLS_FREE) {
+		b->not_bound_by |= 1u << BUDGET_COMMUNICATION;
+		snprintf(calls, room,
+			 "%s takes %.1f %% of a token at most, under %.0f %%",
+			 now->time->title, 100 * now->high_share,
+			 100 * CALLS_FREE);
 	}
-	if (used)
-		b->not_bound_why[used - 1] = '\0';
 }
 
 /* What neither the calls nor the memory can have taken, in ms of a token. */
@@ -453,6 +449,7 @@ static void explain_unknown(const struct budget_question *q, struct budget *b)
 	const struct budget_path *now = path_now(b);
 	const char *input = missing(q, b);
 	size_t room = sizeof(b->verdict_why);
+	char share[32];
 
 	if (known(&b->utilisation_of_peak) &&
 	    b->utilisation_of_peak.value > ABOVE_PEAK)
@@ -471,14 +468,23 @@ static void explain_unknown(const struct budget_question *q, struct budget *b)
 			 b->message_bytes_per_token.value);
 	else if (input)
 		snprintf(b->verdict_why, room, "%s", input);
+	else if (now && b->not_bound_by >> BUDGET_COMMUNICATION & 1)
+		snprintf(
+			b->verdict_why, room,
+			"%s takes %s of a token, memory explains %.0f %%; what "
+			"takes the rest shows in a profile of one decode step "
+			"(nsys)",
+			now->time->title,
+			budget_percent(now->low_share, now->high_share, share),
+			100 * b->utilisation_of_peak.value);
 	else if (now)
 		snprintf(b->verdict_why, room,
-			 "%s takes %.0f to %.0f %% of a token (%.3g to %.3g us "
-			 "a call); nobody measured it here. Profile one decode "
-			 "step (nsys), or time one call: " TIME_A_CALL,
-			 now->time->title, 100 * now->low_share,
-			 100 * now->high_share, now->time->low_us,
-			 now->time->high_us, q->tp,
+			 "%s takes %s of a token (%.3g to %.3g us a call); "
+			 "nobody measured it here. Profile one decode step "
+			 "(nsys), or time one call: " TIME_A_CALL,
+			 now->time->title,
+			 budget_percent(now->low_share, now->high_share, share),
+			 now->time->low_us, now->time->high_us, q->tp,
 			 b->message_bytes_per_token.value);
 	else if (q->tp == 1)
 		snprintf(b->verdict_why, room,
@@ -562,6 +568,19 @@ void budget_make(const struct budget_question *question, struct budget *budget)
 	judge(question, budget);
 }
 
+const char *budget_percent(double low, double high, char text[32])
+{
+	char first[12], last[12];
+
+	snprintf(first, sizeof(first), "%.0f", 100 * low);
+	snprintf(last, sizeof(last), "%.0f", 100 * high);
+	if (!strcmp(first, last))
+		snprintf(text, 32, "%s %%", last);
+	else
+		snprintf(text, 32, "%s to %s %%", first, last);
+	return text;
+}
+
 const char *budget_verdict_name(enum budget_verdict verdict)
 {
 	static const char *const names[] = {
@@ -569,7 +588,6 @@ const char *budget_verdict_name(enum budget_verdict verdict)
 		[BUDGET_COMMUNICATION] = "communication",
 		[BUDGET_MEMORY_BANDWIDTH] = "memory_bandwidth",
 		[BUDGET_LAUNCH] = "launch",
-		[BUDGET_HOST] = "host",
 	};
 
 	return names[verdict];

@@ -64,7 +64,7 @@ enum budget_verdict {
 	BUDGET_COMMUNICATION,
 	BUDGET_MEMORY_BANDWIDTH,
 	BUDGET_LAUNCH,
-	BUDGET_HOST,
+	BUDGET_VERDICTS, /* how many there are */
 };
 
 struct budget {
@@ -89,11 +89,14 @@ struct budget {
 	char verdict_why[320];
 	/* bit per enum budget_verdict */
 	uint32_t not_bound_by;
-	char not_bound_why[320];
+	char not_bound_why[BUDGET_VERDICTS][160];
 };
 
 void budget_make(const struct budget_question *question, struct budget *budget);
 
 const char *budget_verdict_name(enum budget_verdict verdict);
+
+/* "15 to 51 %", or "1 %" where both round to it. Returns text. */
+const char *budget_percent(double low, double high, char text[32]);
 
 #endif

@@ -112,6 +112,7 @@ void finding_share(const struct diagnosis *d, const char *path, char *text,
 		   size_t bytes)
 {
 	const struct budget *budget = &d->budget;
+	char share[32];
 	int used;
 
 	*text = '\0';
@@ -130,9 +131,9 @@ void finding_share(const struct diagnosis *d, const char *path, char *text,
 		if (budget->ms_per_token.value > 0 && used > 0 &&
 		    (size_t)used < bytes)
 			snprintf(text + used, bytes - (size_t)used,
-				 " of %.1f ms (%.0f to %.0f %%)",
-				 budget->ms_per_token.value,
-				 100 * row->low_share, 100 * row->high_share);
+				 " of %.1f ms (%s)", budget->ms_per_token.value,
+				 budget_percent(row->low_share, row->high_share,
+						share));
 		return;
 	}
 }

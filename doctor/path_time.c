@@ -18,17 +18,13 @@
 #define CUSTOM_PCIE "the engine's own kernel over PCIe"
 #define PEER_PCIE "one-shot stores to peers over PCIe, one socket"
 #define FAR_PCIE "one-shot stores to peers over PCIe, across sockets"
-#define PEER_NVLINK "one-shot stores to peers over NVLink (prototype)"
-#define PINNED "through pinned host memory (prototype)"
 
-/* Onehop's own kernels were measured on two H200; more ranks and other cards
- * have figures of prototypes, or of what works alike. */
+/* Onehop's own kernels were measured on two and four H200; other cards have
+ * figures of what works alike. */
 #define OWN_NVLINK "Onehop over NVLink"
 #define OWN_PINNED "Onehop through pinned host memory"
-#define OWN "2x H200: "
 #define OWN_PAGE " (docs/measurements/gpu.md)"
 #define COMPARABLE "kernels of the same kind: "
-#define PROTOTYPE "prototype on H200: "
 
 static const struct path_time table[] = {
 	{"nccl", NCCL_PCIE, PATH_PCIE, 2, 2, 1, 64 * KIB, 8, 39,
@@ -120,32 +116,32 @@ static const struct path_time table[] = {
 	 COMPARABLE
 	 "8x A800 in two islands 45 (vllm issue 50576), 8x RTX PRO 6000 whose "
 	 "posted writes collapse 30.6 to 64.3 (rtx6kpro)"},
-	{"onehop_peer", OWN_NVLINK, PATH_NVLINK, 2, 2, 1, 64 * KIB, 1.3, 1.9,
-	 OWN "1.34 to 1.89" OWN_PAGE},
+	{"onehop_peer", OWN_NVLINK, PATH_NVLINK, 2, 2, 1, 64 * KIB, 1.3, 2,
+	 "2x H200: 1.48 to 1.91; 1.34 on another host" OWN_PAGE},
 	{"onehop_peer", OWN_NVLINK, PATH_NVLINK, 2, 2, 64 * KIB + 1, 256 * KIB,
-	 1.8, 2.5, OWN "1.89 at 64 KB, 2.47 at 256 KB" OWN_PAGE},
-	{"onehop_peer", PEER_NVLINK, PATH_NVLINK, 3, 4, 1, 64 * KIB, 1.7, 4,
-	 PROTOTYPE "1.8 to 2.6, its first form 3.9"},
-	{"onehop_peer", PEER_NVLINK, PATH_NVLINK, 3, 4, 64 * KIB + 1, 256 * KIB,
-	 2.6, 6, PROTOTYPE "2.6 to 4.2, its first form 5.9"},
-	{"onehop_pinned", OWN_PINNED, PATH_PCIE, 2, 2, 1, 16 * KIB, 2.2, 4,
-	 OWN
-	 "2.22 to 2.85 up to 8 KB, 3.91 at 32 KB; peers forbidden" OWN_PAGE},
+	 1.8, 2.6, "2x H200: 1.91 at 64 KB, 2.51 at 256 KB" OWN_PAGE},
+	{"onehop_peer", OWN_NVLINK, PATH_NVLINK, 3, 4, 1, 64 * KIB, 1.5, 2.5,
+	 "4x H200: 1.52 to 2.44" OWN_PAGE},
+	{"onehop_peer", OWN_NVLINK, PATH_NVLINK, 3, 4, 64 * KIB + 1, 256 * KIB,
+	 2.4, 3.9, "4x H200: 2.44 at 64 KB, 3.80 at 256 KB" OWN_PAGE},
+	{"onehop_pinned", OWN_PINNED, PATH_PCIE, 2, 2, 1, 16 * KIB, 2.2, 4.1,
+	 "2x H200, peers forbidden: 2.30 to 2.93 up to 8 KB, 4.05 at 32 "
+	 "KB" OWN_PAGE},
 	{"onehop_pinned", OWN_PINNED, PATH_PCIE, 2, 2, 16 * KIB + 1, 64 * KIB,
-	 2.8, 5, OWN "2.85 at 8 KB, 4.96 at 64 KB; peers forbidden" OWN_PAGE},
+	 2.8, 5.2,
+	 "2x H200, peers forbidden: 2.93 at 8 KB, 5.14 at 64 KB" OWN_PAGE},
 	{"onehop_pinned", OWN_PINNED, PATH_PCIE, 2, 2, 64 * KIB + 1, 256 * KIB,
 	 4.9, 13.2,
-	 OWN "4.96 at 64 KB, 13.1 at 256 KB; peers forbidden" OWN_PAGE},
-	{"onehop_pinned", PINNED, PATH_PCIE, 3, 4, 1, 16 * KIB, 3, 8.1,
-	 PROTOTYPE "3.1 to 4.2 up to 8 KB, its first form 8.1 at 16 KB; peers "
-		   "forbidden"},
-	{"onehop_pinned", PINNED, PATH_PCIE, 3, 4, 16 * KIB + 1, 64 * KIB, 4.2,
-	 12.1,
-	 PROTOTYPE
-	 "4.2 at 8 KB, 10.7 at 64 KB, its first form 12.1; peers forbidden"},
-	{"onehop_pinned", PINNED, PATH_PCIE, 3, 4, 64 * KIB + 1, 256 * KIB,
-	 10.7, 24.6,
-	 PROTOTYPE "10.7 at 64 KB, 23.3 to 24.6 at 256 KB; peers forbidden"},
+	 "2x H200, peers forbidden: 5.14 at 64 KB, 13.2 at 256 KB" OWN_PAGE},
+	{"onehop_pinned", OWN_PINNED, PATH_PCIE, 3, 4, 1, 16 * KIB, 2.7, 7.2,
+	 "4x H200, peers forbidden: 2.77 to 4.28 up to 8 KB, 7.17 at 32 "
+	 "KB" OWN_PAGE},
+	{"onehop_pinned", OWN_PINNED, PATH_PCIE, 3, 4, 16 * KIB + 1, 64 * KIB,
+	 4.2, 9.5,
+	 "4x H200, peers forbidden: 4.28 at 8 KB, 9.40 at 64 KB" OWN_PAGE},
+	{"onehop_pinned", OWN_PINNED, PATH_PCIE, 3, 4, 64 * KIB + 1, 256 * KIB,
+	 9.4, 22.9,
+	 "4x H200, peers forbidden: 9.40 at 64 KB, 22.8 at 256 KB" OWN_PAGE},
 };
 
 int path_times(enum path_link link, int ranks, uint64_t bytes,

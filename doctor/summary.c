@@ -158,7 +158,7 @@ static void say_known_cost(const struct budget *b,
 			   struct summary_line *line)
 {
 	double calls = b->all_reduces_per_token.value;
-	char memory[48];
+	char memory[48], share[32];
 
 	if (!path)
 		SAY(line,
@@ -175,9 +175,9 @@ static void say_known_cost(const struct budget *b,
 	else
 		SAY(line,
 		    "%.0f all-reduces a token, elsewhere %.4g to %.4g us each: "
-		    "%.0f to %.0f %% of %.1f ms%s",
+		    "%s of %.1f ms%s",
 		    calls, path->time->low_us, path->time->high_us,
-		    100 * path->low_share, 100 * path->high_share,
+		    budget_percent(path->low_share, path->high_share, share),
 		    b->ms_per_token.value, memory_share(b, memory));
 }
 

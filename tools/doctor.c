@@ -60,8 +60,9 @@ static void print_help(void)
 	       "  -h, --help                 print this text\n"
 	       "\n"
 	       "Exit code: 0 nothing is wrong, 1 something was found, 2 bad "
-	       "input, 77 no GPU can\n"
-	       "be seen here and no file was given.\n");
+	       "input, 3 this\n"
+	       "machine cannot be looked at, 77 no GPU can be seen here and "
+	       "no file was given.\n");
 }
 
 static bool parse_positive(const char *flag, const char *text, double *value)
@@ -298,7 +299,7 @@ static int diagnose(const struct options *options, char **files, int count,
 	if (!count || options->here)
 		status = diagnosis_read_this_machine(diagnosis);
 	if (status)
-		return fail_here(status, options->here);
+		return fail_here(status, options->here && count);
 	status = diagnosis_conclude(diagnosis);
 	if (status)
 		return fail(status);

@@ -358,12 +358,25 @@ static json_t *list_not_bound_by(const struct budget *b)
 {
 	json_t *list = json_array();
 
-	for (int v = 0; v <= BUDGET_HOST; v++)
+	for (int v = 0; v < BUDGET_VERDICTS; v++)
 		if (b->not_bound_by >> v & 1)
 			json_array_append_new(list,
 					      json_string(budget_verdict_name(
 						      (enum budget_verdict)v)));
 	return list;
+}
+
+static json_t *list_not_bound_why(const struct budget *b)
+{
+	json_t *object = json_object();
+
+	for (int v = 0; v < BUDGET_VERDICTS; v++)
+		if (b->not_bound_by >> v & 1)
+			json_object_set_new(
+				object,
+				budget_verdict_name((enum budget_verdict)v),
+				json_string(b->not_bound_why[v]));
+	return object;
 }
 
 static json_t *budget_json(const struct budget *b, const struct model *model)
@@ -400,8 +413,7 @@ static json_t *budget_json(const struct budget *b, const struct model *model)
 	json_object_set_new(object, "verdict_why",
 			    text_or_null(b->verdict_why));
 	json_object_set_new(object, "not_bound_by", list_not_bound_by(b));
-	json_object_set_new(object, "not_bound_why",
-			    text_or_null(b->not_bound_why));
+	json_object_set_new(object, "not_bound_why", list_not_bound_why(b));
 	for (size_t i = 0; i < sizeof(figures) / sizeof(*figures); i++)
 		add_figure(object, sources, figures[i].key, figures[i].figure);
 	json_object_set_new(object, "paths", list_paths(b));

@@ -183,11 +183,11 @@ static void write_paths(const struct page *page, const struct budget *b)
 {
 	for (int i = 0; i < b->path_count; i++) {
 		const struct budget_path *path = &b->paths[i];
-		char share[64] = "", left[64] = "", rate[64] = "";
+		char share[32] = "", left[64] = "", rate[64] = "";
 
 		if (path->high_share > 0)
-			snprintf(share, sizeof(share), ", %.0f to %.0f %%",
-				 100 * path->low_share, 100 * path->high_share);
+			budget_percent(path->low_share, path->high_share,
+				       share);
 		if (path->now && path->high_share > 0)
 			snprintf(left, sizeof(left),
 				 "; %.3g to %.3g ms are left for all else",
@@ -201,10 +201,11 @@ static void write_paths(const struct page *page, const struct budget *b)
 		page_write(page, LABEL, path->now ? PAGE_BOLD : PAGE_PLAIN,
 			   path->now ? "  path now" : "  path",
 			   "%s: %.4g to %.4g us a call, %.3g to %.3g ms a "
-			   "token%s%s%s (%s)",
+			   "token%s%s%s%s (%s)",
 			   path->time->title, path->time->low_us,
 			   path->time->high_us, path->low_ms, path->high_ms,
-			   share, left, rate, path->time->source);
+			   *share ? ", " : "", share, left, rate,
+			   path->time->source);
 	}
 }
 
@@ -213,13 +214,12 @@ static void write_verdict(const struct page *page, const struct budget *b)
 	page_write(page, LABEL, PAGE_BOLD, "  verdict", "%s%s%s",
 		   budget_verdict_name(b->verdict), *b->verdict_why ? ": " : "",
 		   b->verdict_why);
-	for (int v = 0; v <= BUDGET_HOST; v++)
+	for (int v = 0; v < BUDGET_VERDICTS; v++)
 		if (b->not_bound_by >> v & 1)
 			page_write(page, LABEL, PAGE_BOLD, "  not bound",
-				   "by %s%s%s",
+				   "by %s: %s",
 				   budget_verdict_name((enum budget_verdict)v),
-				   *b->not_bound_why ? ": " : "",
-				   b->not_bound_why);
+				   b->not_bound_why[v]);
 }
 
 static void write_budget(const struct page *page, const struct diagnosis *d)

@@ -33,6 +33,16 @@ else
 	skip "README.md's figures" "jq is not installed"
 fi
 
+# The doctor's figures of Onehop. Strings that the compiler joins are joined.
+figures=$(tr -d '\n\t' <"$SOURCE/doctor/path_time.c" | sed 's/" *"//g' |
+	grep -oE '"[^"]*" OWN_PAGE' | grep -oE '\b[0-9]+\.[0-9]+\b' | sort -u)
+cells=$(grep -E '^\||on another' "$SOURCE/docs/measurements/gpu.md" -A 1 |
+	grep -oE '\b[0-9]+\.[0-9]+\b' | sort -u)
+known=$(wc -w <<<"$figures")
+((known >= 15))
+ok $? "the doctor has figures of gpu.md ($known)"
+is "$(comm -23 <(echo "$figures") <(echo "$cells"))" "" "and gpu.md has them all"
+
 . "$(dirname "$0")/fakes.sh"
 printf '%s\n' 'devices 2' 'peer * * 1' 'device * name Fake H200' >"$FAKECUDA_SCRIPT"
 
@@ -43,7 +53,7 @@ measures()
 
 	shift
 	rm -rf "$scratch/json"
-	timeout 120 "$measure" --onehop "$BUILD/tests/onehop_fake" "$@" \
+	timeout 300 "$measure" --onehop "$BUILD/tests/onehop_fake" "$@" \
 		>"$scratch/out" 2>"$scratch/err" </dev/null
 	is $? "$due" "measure_gpus.py $*: exit code $due"
 }

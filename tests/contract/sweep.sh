@@ -84,7 +84,7 @@ done
 is "$(cat "$scratch/kept")" kept "and the file is as it was"
 # A shell ignores the interrupt in what it starts beside itself. timeout passes
 # it on twice.
-env --default-signal=INT timeout 120 "$SOURCE/scripts/sweep_gpus.py" --program "$program" \
+env --default-signal=INT timeout 300 "$SOURCE/scripts/sweep_gpus.py" --program "$program" \
 	--ranks 2 --seconds 100 --most 64 "$scratch/cut.json" >"$scratch/out" 2>"$scratch/err" &
 sweeping=$!
 until grep -q tables, "$scratch/err" || ! kill -0 "$sweeping" 2>/dev/null; do
