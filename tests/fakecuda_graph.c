@@ -114,7 +114,7 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
 {
 	ENTER(CURRENT);
-	CUstream stream = fake_stream_of(handle, &failure);
+	CUstream stream = fake_stream_asked(handle, &failure);
 
 	if (stream)
 		*status = status_of(stream);

@@ -141,6 +141,8 @@ void fake_work_do(const struct fake_work *work, CUstream stream, bool replay);
 CUresult fake_submit(CUstream stream, struct fake_work *work);
 /* A handle's stream, default streams included; *failure says why NULL. */
 CUstream fake_stream_of(CUstream handle, CUresult *failure);
+/* Likewise, by who only asks: a capture goes on. */
+CUstream fake_stream_asked(CUstream handle, CUresult *failure);
 CUcontext fake_stream_context(CUstream stream);
 void fake_launches_forget(void);
 

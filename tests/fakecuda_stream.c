@@ -144,10 +144,10 @@ CUcontext fake_stream_context(CUstream stream)
 }
 
 /* The legacy stream waits for those that do not say otherwise: none of them
- * may be in a capture. */
-static bool breaks_capture(CUcontext context)
+ * may be in a capture, which a use of it breaks. */
+static bool meets_capture(CUcontext context, bool breaks)
 {
-	bool broken = false;
+	bool met = false;
 
 	for (struct object *at = fake_objects(); at; at = at->next) {
 		CUstream stream = (CUstream)at;
@@ -155,12 +155,13 @@ static bool breaks_capture(CUcontext context)
 		if (at->kind != STREAM || at->context != context ||
 		    !stream->capture || stream->flags & CU_STREAM_NON_BLOCKING)
 			continue;
-		stream->capture->broken = broken = true;
+		stream->capture->broken |= breaks;
+		met = true;
 	}
-	return broken;
+	return met;
 }
 
-CUstream fake_stream_of(CUstream handle, CUresult *failure)
+static CUstream stream_of(CUstream handle, bool breaks, CUresult *failure)
 {
 	CUcontext context = fake_current();
 
@@ -174,9 +175,20 @@ CUstream fake_stream_of(CUstream handle, CUresult *failure)
 	}
 	if (!context)
 		*failure = CUDA_ERROR_INVALID_CONTEXT;
-	else if (handle != CU_STREAM_PER_THREAD && breaks_capture(context))
+	else if (handle != CU_STREAM_PER_THREAD &&
+		 meets_capture(context, breaks))
 		*failure = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	return *failure ? NULL : context->stream;
+}
+
+CUstream fake_stream_of(CUstream handle, CUresult *failure)
+{
+	return stream_of(handle, true, failure);
+}
+
+CUstream fake_stream_asked(CUstream handle, CUresult *failure)
+{
+	return stream_of(handle, false, failure);
 }
 
 CUresult fake_submit(CUstream stream, struct fake_work *work)

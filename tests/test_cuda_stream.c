@@ -347,6 +347,7 @@ static void try_forbiddens(void)
 {
 	CUdeviceptr pointer;
 	CUstream blocking = NULL;
+	CUstreamCaptureStatus status;
 	CUgraph graph = NULL;
 
 	begin(one);
@@ -382,6 +383,10 @@ static void try_forbiddens(void)
 	       "a relaxed capture allows allocation");
 	cuda->cuStreamCreateWithPriority(&blocking, CU_STREAM_DEFAULT, 0);
 	begin(blocking);
+	tap_ok(cuda->cuStreamIsCapturing(NULL, &status) ==
+			       CUDA_ERROR_STREAM_CAPTURE_IMPLICIT &&
+		       status_of(blocking) == CU_STREAM_CAPTURE_STATUS_ACTIVE,
+	       "who asks the default stream breaks nothing");
 	tap_ok(launch(empty, NULL, NULL) ==
 			       CUDA_ERROR_STREAM_CAPTURE_IMPLICIT &&
 		       cuda->cuStreamEndCapture(blocking, &graph) ==

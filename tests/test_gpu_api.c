@@ -200,6 +200,12 @@ static void explained_ways(struct ranks_self *self)
 				   pinned ? "ONEHOP_FORBID_PEER" : "arrived"),
 			    "because: %s", small.peers[other].reason);
 		ranks_check(self,
+			    strstr(small.evidence,
+				   getenv("ONEHOP_DEVICE_TABLE")
+					   ? "is from ONEHOP_DEVICE_TABLE"
+					   : "is from a sweep on two H200"),
+			    "%s", small.evidence);
+		ranks_check(self,
 			    small.rounds == 1 && large.rounds > 1 &&
 				    strcmp(small.algorithm, large.algorithm) &&
 				    strstr(small.row, small.algorithm) &&
@@ -237,6 +243,33 @@ static void visible(struct ranks_self *self)
 			gpu_rank_try(&g, &test, g.stream[0]);
 	}
 	gpu_rank_end(&g);
+}
+
+/* The level at which the log says what goes through host memory. */
+static void note_level(enum oh_log_level level, const char *line, void *context)
+{
+	if (strstr(line, "2 of 2 ways between ranks"))
+		*(enum oh_log_level *)context = level;
+}
+
+/* One rank alone forbids what both have then. */
+static void forbidden_by_one(struct ranks_self *self)
+{
+	struct gpu_case test = {
+		.count = 5000, .dtype = OH_BF16, .seed = self->seed};
+	enum oh_log_level level = OH_LOG_OFF;
+	struct gpu_rank g;
+
+	oh_set_log(OH_LOG_INFO, note_level, &level);
+	if (self->rank == 1)
+		setenv("ONEHOP_FORBID_PEER", "0-1", 1);
+	if (gpu_rank_begin(&g, self, ROOM))
+		gpu_rank_try(&g, &test, g.stream[0]);
+	if (self->rank == 0)
+		ranks_check(self, level == OH_LOG_INFO, "said at level %d",
+			    (int)level);
+	gpu_rank_end(&g);
+	oh_set_log(OH_LOG_OFF, NULL, NULL);
 }
 
 /* A rank without a GPU: the others are told why there is no way. */
@@ -292,6 +325,21 @@ static void streams(struct ranks_self *self)
 		refused_stream(&g, g.stream[1], "the last one's is captured");
 		GPU_FINE(&g, cuStreamEndCapture(g.stream[0], &graph));
 		GPU_FINE(&g, cuGraphDestroy(graph));
+		GPU_FINE(&g, cuStreamCreateWithPriority(&stream,
+							CU_STREAM_DEFAULT, 0));
+		GPU_FINE(&g,
+			 cuStreamBeginCapture_v2(
+				 stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+		refused_stream(&g, NULL,
+			       "the default one, of which another is "
+			       "captured");
+		GPU_FINE(&g, cuStreamEndCapture(stream, &graph));
+		GPU_FINE(&g, cuGraphDestroy(graph));
+		g.cuda->cuStreamDestroy_v2(stream);
+#ifdef OH_TESTS_FAKE
+		/* a driver follows it */
+		refused_stream(&g, (CUstream)&g, "no stream");
+#endif
 		if (gpu_ranks_devices() > 1) {
 			device = (g.ordinal + 1) % gpu_ranks_devices();
 			GPU_FINE(&g, cuDevicePrimaryCtxRetain(&other, device));
@@ -359,6 +407,7 @@ static const struct ranks_case cases[] = {
 	{"visible", visible},
 	{"streams", streams},
 	{"forked", forked},
+	{"forbidden_by_one", forbidden_by_one},
 	{NULL, NULL},
 };
 
@@ -389,6 +438,11 @@ int main(int argc, char **argv)
 	run(2, 2, "pinned", "host memory is explained");
 	unsetenv("ONEHOP_FORBID_PEER");
 	run(3, 2, "", "a rank without a GPU is explained");
+	setenv("ONEHOP_DEVICE_TABLE", "8K:one-shot:1x64:0,1M:two-shot:8x64:0",
+	       1);
+	run(2, 2, "vram-dst", "a table that is given is explained");
+	unsetenv("ONEHOP_DEVICE_TABLE");
+	run(7, 2, "", "what one rank forbids is no warning");
 	snprintf(devices, sizeof(devices), "%d", gpu_ranks_devices());
 	run(4, 3, devices, "each process sees one GPU");
 	run(6, 2, "", "a forked child frees its copy");

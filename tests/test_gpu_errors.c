@@ -65,6 +65,19 @@ static void check_watched(struct gpu_rank *g)
 	ranks_check(g->self, health.status, "nobody watches, and says so");
 }
 
+/* After a call that failed the communicator says so. */
+static void check_broken(struct gpu_rank *g, enum oh_status status)
+{
+	struct oh_health health = {.size = sizeof(health)};
+
+	if (!status || status == OH_ERR_INVALID || status == OH_ERR_UNSUPPORTED)
+		return;
+	oh_comm_health(g->comm, &health);
+	ranks_check(g->self, health.status,
+		    "%s of a call, and the communicator is whole",
+		    oh_status_name(status));
+}
+
 /* All that may fail. */
 static void make_and_call(struct gpu_rank *g, unsigned k)
 {
@@ -91,6 +104,7 @@ static void make_and_call(struct gpu_rank *g, unsigned k)
 			    "%s without a word", oh_status_name(status));
 		if (!status && self->rank == 0)
 			check_watched(g);
+		check_broken(g, status);
 	}
 	atomic_store(&self->words[CALLED + self->rank], 1 + (uint64_t)status);
 	ranks_barrier(self);

@@ -197,14 +197,11 @@ static enum oh_status check_memory(const struct oh_comm *comm,
 	return status;
 }
 
-static enum oh_status run(struct oh_comm *comm, const struct oh__call *call)
+static enum oh_status start(struct oh_comm *comm, const struct oh__call *call)
 {
-	enum oh_status status = oh__comm_check(comm);
+	enum oh_status status = check_enums(comm, call);
 	bool on_device;
 
-	if (status)
-		return status;
-	status = check_enums(comm, call);
 	if (status || !call->count)
 		return status ? status : check_failure(comm);
 	status = check_buffers(comm, call);
@@ -224,6 +221,19 @@ static enum oh_status run(struct oh_comm *comm, const struct oh__call *call)
 		status = on_device ? oh__device_run(comm, call)
 				   : run_planned(comm, call);
 	atomic_flag_clear_explicit(&comm->busy, memory_order_release);
+	return status;
+}
+
+/* Unless a call was refused the others wait for what will not come. */
+static enum oh_status run(struct oh_comm *comm, const struct oh__call *call)
+{
+	enum oh_status status = oh__comm_check(comm);
+
+	if (status)
+		return status;
+	status = start(comm, call);
+	if (status != OH_ERR_UNSUPPORTED && oh__is_failure(status))
+		oh__mailbox_fail(&comm->mailbox, status, comm->mailbox.rank);
 	return status;
 }
 

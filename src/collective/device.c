@@ -147,7 +147,7 @@ enum oh_status oh__device_recognise(const struct oh_comm *comm,
 	if (recv == OH__GPU_MEMORY_HOST)
 		return OH_OK;
 	*on_device = true;
-	status = check_device(comm, call, "send", of_send);
+	status = sends ? check_device(comm, call, "send", of_send) : OH_OK;
 	return status ? status : check_device(comm, call, "recv", of_recv);
 }
 
@@ -254,9 +254,7 @@ static void explain_class(const struct oh__gpu *gpu, uint64_t bytes,
 		 "nothing was measured here: the table for %d ranks in %s is "
 		 "from %s",
 		 gpu->ranks, gpu->any_pinned ? "host memory" : "peers' memory",
-		 gpu->ranks == 2 ? "a sweep on two H200"
-				 : "prototypes on four H200, and not yet "
-				   "confirmed by a sweep");
+		 gpu->layout.source);
 	explain_others(gpu, class->algorithm, route);
 }
 

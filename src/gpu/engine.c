@@ -79,11 +79,13 @@ static void warn_of_shared_gpu(const struct oh__gpu *gpu)
 			  "oh_comm_options.device");
 }
 
-/* Somebody wants it so: nothing is wrong with the way. */
-static bool is_asked_for(const struct oh__gpu_way *way)
+/* One of the two wants it so: nothing is wrong with the way. */
+static bool is_asked_for(const struct oh__gpu_row *rows, int from, int to)
 {
-	return way->tried == OH__GPU_FORBIDDEN ||
-	       way->tried == OH__GPU_NOT_SHARED;
+	uint32_t tried = rows[from].way[to].tried;
+
+	return tried == OH__GPU_FORBIDDEN || tried == OH__GPU_NOT_SHARED ||
+	       rows[to].way[from].tried == OH__GPU_FORBIDDEN;
 }
 
 /* How many ways go through host memory, and one of them; one that nobody asked
@@ -102,7 +104,7 @@ static int find_pinned(const struct oh__gpu *gpu, int *from, int *to)
 			if (!found) {
 				*from = i;
 				*to = k;
-				found = !is_asked_for(&gpu->rows[i].way[k]);
+				found = !is_asked_for(gpu->rows, i, k);
 			}
 		}
 	return pinned;
@@ -115,8 +117,7 @@ static void tell_of_pinned(const struct oh__gpu *gpu)
 	int from, to, pinned = find_pinned(gpu, &from, &to);
 
 	oh__gpu_say_way(gpu->rows, from, to, why, sizeof(why));
-	oh__log(is_asked_for(&gpu->rows[from].way[to]) ? OH_LOG_INFO
-						       : OH_LOG_WARN,
+	oh__log(is_asked_for(gpu->rows, from, to) ? OH_LOG_INFO : OH_LOG_WARN,
 		"%d of %d ways between ranks go through host memory, that from "
 		"rank %d to %d because %s; oh_comm_explain has all",
 		pinned, gpu->ranks * (gpu->ranks - 1), from, to, why);

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "gpu/agree.h"
-#include "mailbox/wait.h"
 
 CUresult oh__gpu_memory_of(const struct oh__cuda *cuda, const void *pointer,
 			   enum oh__gpu_memory_kind *kind, int *ordinal)
@@ -231,19 +230,32 @@ static enum oh_status note_stream(struct oh__gpu *gpu, CUstream stream)
 static enum oh_status check_capture(const struct oh__gpu *gpu, CUstream stream,
 				    CUstreamCaptureStatus *capturing)
 {
-	enum oh_status status = OH__CUDA(
-		gpu->device.cuda->cuStreamIsCapturing(stream, capturing));
+	CUresult code =
+		gpu->device.cuda->cuStreamIsCapturing(stream, capturing);
 
-	if (status || *capturing != CU_STREAM_CAPTURE_STATUS_INVALIDATED)
-		return status;
+	if (code == CUDA_ERROR_INVALID_HANDLE)
+		return OH__FAIL(OH_ERR_INVALID,
+				"%p is no stream (CUDA error %d)",
+				(void *)stream, (int)code);
+	if (code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+		return OH__FAIL(OH_ERR_INVALID,
+				"the default stream waits for a stream that is "
+				"being captured (CUDA error %d): name another "
+				"stream, or end the capture first",
+				(int)code);
+	if (code)
+		return oh__cuda_check(code, "cuStreamIsCapturing", __FILE__,
+				      __LINE__);
+	if (*capturing != CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+		return OH_OK;
 	return OH__FAIL(OH_ERR_INVALID,
 			"the capture of stream %p was invalidated before this "
 			"call: end it and begin again",
 			(void *)stream);
 }
 
-/* What would fail is refused before the call counts; the communicator is as
- * before then. */
+/* A stream in which the call would fail is refused before the call counts; the
+ * communicator is as before then. */
 static enum oh_status check_stream(const struct oh__gpu *gpu, CUstream stream,
 				   CUstreamCaptureStatus *capturing)
 {
@@ -310,9 +322,6 @@ static enum oh_status launch(struct oh__gpu *gpu,
 	if (!status)
 		status = capturing ? note_capture(gpu, call->stream)
 				   : note_stream(gpu, call->stream);
-	/* the others wait for what will not come */
-	if (status)
-		oh__mailbox_fail(gpu->mailbox, status, gpu->rank);
 	return status;
 }
 

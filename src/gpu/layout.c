@@ -16,8 +16,8 @@ struct row {
 #define KIB 1024ull
 #define MIB (KIB * KIB)
 
-/* Peers' memory. Two ranks: the fastest of a sweep on two H200, to be found
- * in docs/measurements. */
+/* Peers' memory. Two ranks: the fastest of a sweep on two H200, of which there
+ * is no raw data. */
 static const struct row peers_2[] = {
 	{512, OH__GPU_ONE_SHOT, 1, 128, 600},
 	{2 * KIB, OH__GPU_ONE_SHOT, 2, 64, 800},
@@ -137,20 +137,29 @@ static struct row given_row(const struct oh__setting_table_row *given,
 			    given->threads, given->pause};
 }
 
-/* Rows of a table; how many. */
+static const char *source_of(int ranks)
+{
+	return ranks == 2   ? "a sweep on two H200"
+	       : ranks <= 4 ? "a sweep on four H200"
+			    : "prototypes on four H200";
+}
+
+/* Rows of a table, and where they are from; how many. */
 static size_t take_table(int ranks, bool pinned,
 			 const struct oh__setting_table *given,
-			 struct row rows[OH__GPU_CLASSES])
+			 struct row rows[OH__GPU_CLASSES], const char **source)
 {
 	size_t count;
 	const struct row *own = own_table(ranks, pinned, &count);
 
+	*source = source_of(ranks);
 	if (!given || !given->count) {
 		memcpy(rows, own, count * sizeof(*rows));
 		return count;
 	}
 	for (uint32_t i = 0; i < given->count; i++)
 		rows[i] = given_row(&given->row[i], ranks);
+	*source = "ONEHOP_DEVICE_TABLE";
 	return given->count;
 }
 
@@ -235,9 +244,10 @@ bool oh__gpu_layout_make(struct oh__gpu_layout *layout, int ranks, bool pinned,
 			 uint64_t budget_bytes)
 {
 	struct row rows[OH__GPU_CLASSES];
-	size_t count = take_table(ranks, pinned, given, rows);
+	size_t count;
 
 	memset(layout, 0, sizeof(*layout));
+	count = take_table(ranks, pinned, given, rows, &layout->source);
 	layout->ranks = ranks;
 	layout->bytes = round_up(OH__CHECK_AREA_BYTES, ALIGN);
 	/* what does not fit is halved, and is the last then */

@@ -54,6 +54,7 @@ struct oh__gpu_layout {
 	struct oh__gpu_class class[OH__GPU_CLASSES];
 	uint64_t bytes; /* of a mailbox */
 	uint32_t epochs; /* words */
+	const char *source; /* where the table is from */
 };
 
 /* One word a warp, for any grid that a class may have. */
