@@ -355,6 +355,7 @@ static void run_forced(void)
 struct lines {
 	int count[OH_LOG_DEBUG + 1];
 	char last[768];
+	char information[768]; /* the last line of */
 	bool broken; /* a line end in a line */
 };
 
@@ -365,6 +366,9 @@ static void sink(enum oh_log_level level, const char *line, void *context)
 	lines->count[level]++;
 	lines->broken |= strchr(line, '\n') != NULL;
 	snprintf(lines->last, sizeof(lines->last), "%s", line);
+	if (level == OH_LOG_INFO)
+		snprintf(lines->information, sizeof(lines->information), "%s",
+			 line);
 }
 
 /* One communicator of one rank and one error at this level. */
@@ -406,6 +410,10 @@ static void check_levels(void)
 		if (level == OH_LOG_ERROR)
 			tap_ok(strstr(lines.last, "OH_ERR_INVALID"),
 			       "the line: %s", lines.last);
+		if (level == OH_LOG_INFO)
+			tap_ok(strstr(lines.information,
+				      "table not measured ("),
+			       "the line: %s", lines.information);
 	}
 	tap_ok(log_at((enum oh_log_level)77).count[OH_LOG_INFO] > 0,
 	       "a level beyond the last is the last");

@@ -8,6 +8,7 @@
 #include "collective/communicator.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -408,6 +409,22 @@ static enum oh_status build(struct oh_comm *comm, const struct recipe *recipe,
 	return status;
 }
 
+static void log_made(const struct oh_comm *comm)
+{
+	char table[96];
+
+	if (comm->table_reason)
+		snprintf(table, sizeof(table), "not measured (%s)",
+			 comm->table_reason);
+	else
+		snprintf(table, sizeof(table), "measured, a hand-shake %u ns",
+			 comm->table.handshake_ns);
+	oh__log(OH_LOG_INFO,
+		"communicator of rank %d of %d: reducer %s, table %s",
+		comm->mailbox.rank, comm->mailbox.ranks,
+		comm->cpu.reducer->name, table);
+}
+
 static enum oh_status create(const struct recipe *recipe, struct oh_comm **comm)
 {
 	struct oh_comm *made = calloc(1, sizeof(*made));
@@ -429,10 +446,7 @@ static enum oh_status create(const struct recipe *recipe, struct oh_comm **comm)
 		dissolve(made);
 		return met ? status : decline(recipe, status);
 	}
-	oh__log(OH_LOG_INFO,
-		"communicator rank %d ranks %d reducer %s handshake_ns %u",
-		recipe->rank, recipe->ranks, made->cpu.reducer->name,
-		made->table.handshake_ns);
+	log_made(made);
 	*comm = made;
 	return OH_OK;
 }
