@@ -16,9 +16,10 @@ void fakekernels_script(char *text, size_t room);
 void fakekernels_run(const struct fakecuda_launch *launch);
 
 /*
- * From now on what rank from stores into rank to's memory in a check is lost,
- * as on a machine whose driver allows what its IOMMU prevents. -1: of all. In
- * kernels of the probe these are GPUs, and a copy engine loses nothing.
+ * From now on what GPU from stores into GPU to's memory in kernels of the probe
+ * is lost, as on a machine whose driver allows what its IOMMU prevents. A copy
+ * engine loses nothing. In a communicator's check FAKEKERNELS_LOSE does it:
+ * "FROM TO", of ranks, or "FROM TO everywhere", through host memory as well.
  */
 void fakekernels_lose(int from, int to);
 

@@ -322,6 +322,53 @@ out:
 	gpu_rank_end(&g);
 }
 
+#ifdef OH_TESTS_FAKE
+/* Two ranks: where 0 stores for 1, and 1 for 0. */
+static void one_way(struct ranks_self *self)
+{
+	struct oh_route route = {.size = sizeof(route),
+				 .memory = OH_MEMORY_DEVICE};
+	struct gpu_case test = {
+		.count = 3000, .dtype = OH_BF16, .seed = self->seed};
+	const struct oh_route_peer *other = &route.peers[!self->rank];
+	char place[2][16];
+	struct gpu_rank g;
+
+	if (sscanf(self->argument, "%15s %15s", place[0], place[1]) != 2)
+		abort();
+	if (gpu_rank_begin(&g, self, ROOM) &&
+	    ranks_fine(self,
+		       oh_comm_explain(g.comm, OH_ALL_REDUCE, 64, OH_BF16,
+				       OH_SUM, &route),
+		       "oh_comm_explain")) {
+		ranks_check(self, !strcmp(other->placement, place[self->rank]),
+			    "%s because %s", other->placement, other->reason);
+		gpu_rank_try(&g, &test, g.stream[0]);
+	}
+	gpu_rank_end(&g);
+}
+
+/* No way is left from one rank to the other. */
+static void no_way(struct ranks_self *self)
+{
+	struct oh_comm_options options = {.size = sizeof(options),
+					  .id = &self->ids[1],
+					  .rank = self->rank,
+					  .ranks = self->ranks};
+	struct oh_comm *comm = NULL;
+	enum oh_status status;
+	struct gpu_rank g;
+
+	if (gpu_rank_open(&g, self, self->place, ROOM)) {
+		status = oh_comm_create(&options, &comm);
+		ranks_check(self, status == OH_ERR_SYSTEM && !comm, "%s: %s",
+			    oh_status_name(status), oh_last_error()->message);
+		oh_comm_destroy(comm);
+	}
+	gpu_rank_end(&g);
+}
+#endif
+
 /* Rank 1 would share in another way than the others. */
 static void shares_differ(struct ranks_self *self)
 {
@@ -353,12 +400,17 @@ static const struct ranks_case cases[] = {
 	{"one_without", one_without},
 	{"placed", placed},
 	{"shares_differ", shares_differ},
+#ifdef OH_TESTS_FAKE
+	{"one_way", one_way},
+	{"no_way", no_way},
+#endif
 	{NULL, NULL},
 };
 
 static void run(const char *name, int ranks, bool processes, const char *text)
 {
-	struct ranks_options options = {.ranks = ranks, .text = text};
+	struct ranks_options options = {
+		.ranks = ranks, .argument = text, .text = text};
 	char line[128];
 
 	snprintf(line, sizeof(line), "%s, %d %s%s%s", name, ranks,
@@ -420,6 +472,23 @@ static void place(const char *share, int ranks, bool processes,
 }
 
 #ifdef OH_TESTS_FAKE
+/* What the driver plays. */
+static const char *script_now(void)
+{
+	static char script[16384];
+	FILE *file = fopen(getenv("FAKECUDA_SCRIPT"), "r");
+	size_t used = 0;
+
+	if (file) {
+		used = fread(script, 1, sizeof(script) - 1, file);
+		fclose(file);
+	}
+	if (!used || used == sizeof(script) - 1)
+		tap_ok(false, "the script was read");
+	script[used] = '\0';
+	return script;
+}
+
 /* Drivers that lack something or refuse it; the processes read the script. */
 static void test_drivers(void)
 {
@@ -440,15 +509,8 @@ static void test_drivers(void)
 		 "pinned hands out no memory of its GPU as a descriptor"},
 		{"descriptor", "", "vram-dst stores were tried"},
 	};
-	const char *path = getenv("FAKECUDA_SCRIPT");
-	FILE *file = fopen(path, "r");
-	char script[16384] = "";
-	size_t used = 0;
+	const char *script = script_now();
 
-	if (file) {
-		used = fread(script, 1, sizeof(script) - 1, file);
-		fclose(file);
-	}
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		tap_note("%s", rows[i].line);
 		fakecuda_play(script, rows[i].line);
@@ -459,10 +521,40 @@ static void test_drivers(void)
 				      rows[i].placement);
 	}
 	fakecuda_play(script, "");
-	tap_ok(used > 0 && used < sizeof(script) - 1, "the script was read");
+}
+
+/* What the driver promises, and what arrives. */
+static void test_lost(void)
+{
+	static const struct {
+		const char *lost, *line, *name, *due;
+	} rows[] = {
+		{"0 1", "", "one_way", "pinned vram-dst"},
+		{"1 0", "", "one_way", "vram-dst pinned"},
+		/* who cannot store can be stored to, and looks */
+		{"0 1", "peer 1 0 0", "one_way", "pinned pinned"},
+		{"2 3", "peer 1 0 0", "one_way", "vram-dst pinned"},
+		{"0 1 everywhere", "", "no_way", "0 to 1"},
+		{"0 1 everywhere", "peer 1 0 0", "no_way", "0 to 1, 1 to none"},
+		{"1 0 everywhere", "peer 1 0 0", "no_way", "1 to 0, 1 to none"},
+	};
+	const char *script = script_now();
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		tap_note("lost: %s; %s", rows[i].lost, rows[i].line);
+		fakecuda_play(script, rows[i].line);
+		setenv("FAKEKERNELS_LOSE", rows[i].lost, 1);
+		run(rows[i].name, 2, true, rows[i].due);
+	}
+	unsetenv("FAKEKERNELS_LOSE");
+	fakecuda_play(script, "");
 }
 #else
 static void test_drivers(void)
+{
+}
+
+static void test_lost(void)
 {
 }
 #endif
@@ -489,6 +581,7 @@ static void test_shares(bool brief)
 	unsetenv("ONEHOP_FORBID_PEER");
 	unsetenv("ONEHOP_DEVICE_SHARE");
 	test_drivers();
+	test_lost();
 }
 
 int main(int argc, char **argv)

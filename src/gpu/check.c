@@ -57,7 +57,7 @@ enum oh_status oh__gpu_check_read(struct oh__gpu *gpu,
 		const struct oh__check_result *result = &gpu->host->result[i];
 		struct oh__gpu_way *way = &row->way[i];
 
-		if (!areas->peer[i])
+		if (i == gpu->rank)
 			continue;
 		if (result->nonce != areas->nonce)
 			return OH__FAIL(OH_ERR_SYSTEM,
@@ -65,7 +65,6 @@ enum oh_status oh__gpu_check_read(struct oh__gpu *gpu,
 					"memory left no answer",
 					i);
 		way->wrong_stored = result->wrong_stored;
-		way->wrong_loaded = result->wrong_loaded;
 	}
 	return status;
 }

@@ -10,7 +10,7 @@
 #include "gpu/engine.h"
 
 /* Which memory is checked: bases of the ranks' mailboxes as seen here, 0 where
- * there is nothing to check; own: this rank's. */
+ * this rank cannot store; own: this rank's. */
 struct oh__gpu_areas {
 	CUdeviceptr own;
 	CUdeviceptr peer[OH_MAX_RANKS];
@@ -20,7 +20,7 @@ struct oh__gpu_areas {
 enum oh_status oh__gpu_check_write(struct oh__gpu *gpu,
 				   const struct oh__gpu_areas *areas,
 				   uint64_t deadline_ns);
-/* After all have written; fills wrong_stored and wrong_loaded of ways. */
+/* After all have written; fills wrong_stored of the ways to other ranks. */
 enum oh_status oh__gpu_check_read(struct oh__gpu *gpu,
 				  const struct oh__gpu_areas *areas,
 				  uint64_t deadline_ns,

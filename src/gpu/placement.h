@@ -33,9 +33,9 @@ enum oh__gpu_try {
 struct oh__gpu_way {
 	uint32_t tried; /* enum oh__gpu_try: this rank at the other's memory */
 	int32_t code; /* the driver's, of what it refused */
-	/* words of OH__CHECK_WORDS that came out wrong: of the other's stores
-	 * into this rank's memory, and of this rank's loads from the other's */
-	uint32_t wrong_stored, wrong_loaded;
+	/* words of OH__CHECK_WORDS, of the other's stores into this rank's
+	 * memory, that came out wrong; all if it could not store */
+	uint32_t wrong_stored;
 };
 
 /* What one rank found out about all; exchanged as it is. */

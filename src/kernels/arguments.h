@@ -78,23 +78,21 @@ struct oh__release_arguments {
 /* The smallest block: it finds place where any other would. */
 #define OH__RELEASE_THREADS 32
 
-/* The check of a pair's memory; an area holds a pattern of every rank and one
- * of its owner. */
+/* The check of a pair's memory; an area holds a pattern of every rank. */
 #define OH__CHECK_WORDS 1024
 #define OH__CHECK_THREADS 256
-#define OH__CHECK_AREA_BYTES ((OH__KERNEL_RANKS + 1) * OH__CHECK_WORDS * 4)
+#define OH__CHECK_AREA_BYTES (OH__KERNEL_RANKS * OH__CHECK_WORDS * 4)
 
 struct oh__check_result {
 	uint32_t wrong_stored; /* words that rank k should have stored here */
-	uint32_t wrong_loaded; /* words of rank k's own, loaded from there */
 	uint32_t nonce; /* of the check that wrote this */
 };
 
 struct oh__check_arguments {
 	uint32_t rank, nonce;
 	void *own; /* this rank's area */
-	void *peer[OH__KERNEL_RANKS]; /* rank k's as seen here; NULL: not tried
-				       */
+	/* rank k's as seen here; NULL: this rank cannot store there */
+	void *peer[OH__KERNEL_RANKS];
 	struct oh__check_result *result; /* one a rank, in host memory */
 };
 
