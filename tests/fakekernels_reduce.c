@@ -51,6 +51,20 @@ static void push(const struct oh__kernel_arguments *c, uint32_t to, size_t at,
 	}
 }
 
+/* A rank has been waited for in vain; by FAKEKERNELS_FAULT "blame RANK OTHER"
+ * RANK's kernels find that OTHER is late as well. */
+static void note_late(const struct oh__kernel_arguments *c, uint32_t *late,
+		      uint32_t from)
+{
+	const char *fault = getenv("FAKEKERNELS_FAULT");
+	unsigned rank, other;
+
+	put(&late[from], 1);
+	if (fault && sscanf(fault, "blame %u %u", &rank, &other) == 2 &&
+	    rank == c->rank)
+		put(&late[other], 1);
+}
+
 /* Takes packs out of a slot and leaves it empty. */
 static bool take(const struct oh__kernel_arguments *c, uint32_t from, size_t at,
 		 uint32_t *data, size_t packs, uint64_t *since)
@@ -62,7 +76,7 @@ static bool take(const struct oh__kernel_arguments *c, uint32_t from, size_t at,
 	for (size_t i = 0; i < packs * PACK_WORDS; i++) {
 		while ((data[i] = see(slot + i)) == OH__WORD_EMPTY) {
 			if (!may_wait_on(c, since)) {
-				put(&late[from], 1);
+				note_late(c, late, from);
 				return false;
 			}
 			sched_yield();
@@ -183,7 +197,7 @@ static bool take_flagged(const struct oh__kernel_arguments *c, uint32_t from,
 					       __ATOMIC_ACQUIRE)) != flag &&
 		       seen != OH__FLAG_RELEASED) {
 			if (!may_wait_on(c, since)) {
-				put(&c->watch->late[from], 1);
+				note_late(c, c->watch->late, from);
 				return false;
 			}
 			sched_yield();
@@ -296,9 +310,10 @@ static bool await_chunks(const struct chunks *s, uint32_t from, bool sums,
 			       (s->call | OH__FLAG_BIT) &&
 		       seen != OH__FLAG_RELEASED) {
 			if (!may_wait_on(s->c, since)) {
-				put(sums ? &s->c->watch->late_result[from]
-					 : &s->c->watch->late[from],
-				    1);
+				note_late(s->c,
+					  sums ? s->c->watch->late_result
+					       : s->c->watch->late,
+					  from);
 				return false;
 			}
 			sched_yield();
@@ -385,7 +400,7 @@ static enum oh_dtype dtype_of(const char *kernel)
 
 /* For programs that cannot be told otherwise: FAKEKERNELS_FAULT is "wrong RANK
  * CALL", a wrong result of that call and of all later ones; or "stuck RANK
- * CALL", a kernel that never ends. */
+ * CALL", a kernel that never ends; see note_late for another. */
 static void spoil(const struct oh__kernel_arguments *c, uint32_t call)
 {
 	const char *fault = getenv("FAKEKERNELS_FAULT");

@@ -459,6 +459,18 @@ static void test_some(void)
 	unsetenv("ONEHOP_DEVICE_SHARE");
 }
 
+/* Who owes data because it waits itself is not to blame. */
+static void test_blame(void)
+{
+#ifdef OH_TESTS_FAKE
+	setenv("ONEHOP_FORBID_PEER", "", 1);
+	setenv("FAKEKERNELS_FAULT", "blame 2 0", 1);
+	for (int i = 0; i < 4; i++)
+		run("skipped", 3, sizes[i], "nothing, one more is late");
+	unsetenv("FAKEKERNELS_FAULT");
+#endif
+}
+
 int main(int argc, char **argv)
 {
 	bool brief = gpu_ranks_brief(argc, argv);
@@ -483,5 +495,6 @@ int main(int argc, char **argv)
 		test_forbidden("0-1", sizes[2], sizes[3], times);
 		test_ipc(times);
 	}
+	test_blame();
 	return gpu_ranks_end(tap_done());
 }

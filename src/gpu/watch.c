@@ -116,16 +116,29 @@ static uint32_t late_ones(const uint32_t *words)
 	return late;
 }
 
+/* Of those ranks the ones that have made fewer calls than this one. */
+static uint32_t behind_ones(const struct oh__gpu *gpu, uint32_t ranks)
+{
+	uint32_t behind = 0;
+
+	for (int i = 0; i < gpu->ranks; i++)
+		if (ranks >> i & 1 && oh__gpu_is_behind(gpu, i))
+			behind |= 1u << i;
+	return behind;
+}
+
 /*
- * Of several that are late one that has left is to blame. A missing result
- * blames its rank only if for a quarter of the deadline no kernel has missed
- * data: who waits for results may give up a little earlier.
+ * Of several that are late one that has left is to blame, or one that has made
+ * fewer calls: with a grid of another size a rank may owe data because it waits
+ * for the one that is missing. A missing result blames its rank only if for a
+ * quarter of the deadline no kernel has missed data: who waits for results may
+ * give up a little earlier.
  */
 static void look_at_kernels(struct oh__gpu *gpu)
 {
 	const struct oh__kernel_watch *watch = &gpu->host->watch;
 	const char *why = "a kernel has waited for a rank until the deadline";
-	uint32_t late = late_ones(watch->late), left;
+	uint32_t late = late_ones(watch->late), left, behind;
 	uint32_t late_result = late_ones(watch->late_result);
 	int culprit;
 
@@ -138,7 +151,8 @@ static void look_at_kernels(struct oh__gpu *gpu)
 	if (!late)
 		return;
 	left = oh__ranks_left(gpu->mailbox) & late;
-	culprit = __builtin_ctz(left ? left : late);
+	behind = behind_ones(gpu, late);
+	culprit = __builtin_ctz(left ? left : behind ? behind : late);
 	if (left)
 		why = "a kernel waits for a rank that has destroyed its "
 		      "communicator";
