@@ -348,6 +348,12 @@ static void streams(struct ranks_self *self)
 				 cuStreamCreateWithPriority(
 					 &stream, CU_STREAM_NON_BLOCKING, 0));
 			refused_stream(&g, stream, "another GPU's");
+			GPU_FINE(&g, cuStreamBeginCapture_v2(
+					     stream,
+					     CU_STREAM_CAPTURE_MODE_RELAXED));
+			refused_stream(&g, stream, "another GPU's, captured");
+			GPU_FINE(&g, cuStreamEndCapture(stream, &graph));
+			GPU_FINE(&g, cuGraphDestroy(graph));
 			g.cuda->cuStreamDestroy_v2(stream);
 			g.cuda->cuDevicePrimaryCtxRelease_v2(device);
 			GPU_FINE(&g, cuCtxSetCurrent(g.context));

@@ -94,14 +94,62 @@ out:
 	gpu_rank_end(&g);
 }
 
+/* A capture with a call in it that is thrown away. */
+static bool capture_in_vain(struct gpu_rank *g, const struct gpu_case *test)
+{
+	CUstream stream;
+	CUgraph graph;
+
+	return GPU_FINE(g, cuStreamCreateWithPriority(
+				   &stream, CU_STREAM_NON_BLOCKING, 0)) &&
+	       GPU_FINE(g,
+			cuStreamBeginCapture_v2(
+				stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)) &&
+	       ranks_fine(g->self, gpu_rank_call(g, test, stream),
+			  "captured in vain") &&
+	       GPU_FINE(g, cuStreamEndCapture(stream, &graph)) &&
+	       GPU_FINE(g, cuGraphDestroy(graph)) &&
+	       GPU_FINE(g, cuStreamDestroy_v2(stream));
+}
+
+#ifdef OH_TESTS_FAKE
+/* What the next node of a stream that is being captured will follow. */
+static CUgraphNode last_node(struct gpu_rank *g, CUstream stream)
+{
+	CUstreamCaptureStatus status;
+	const CUgraphNode *nodes = NULL;
+	CUgraph graph;
+	cuuint64_t id;
+	size_t count = 0;
+
+	GPU_FINE(g, cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph,
+					      &nodes, &count));
+	return count ? nodes[0] : NULL;
+}
+
+static void check_order(struct gpu_rank *g)
+{
+	ranks_check(g->self,
+		    fakecuda_follows(last_node(g, g->stream[1]),
+				     last_node(g, g->stream[0])),
+		    "the second call of a capture does not follow the first");
+}
+#else
+static void check_order(struct gpu_rank *g)
+{
+	(void)g;
+}
+#endif
+
 /* Two calls on two streams of one capture, the second behind the first only by
- * the library's own edge. */
+ * the library's own edge; between them a call in another capture. */
 static bool capture(struct gpu_rank *g, const struct gpu_case *tests,
 		    CUgraph *graph)
 {
 	CUevent fork, join;
+	bool fine;
 
-	return GPU_FINE(g, cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING)) &&
+	fine = GPU_FINE(g, cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING)) &&
 	       GPU_FINE(g, cuEventCreate(&join, CU_EVENT_DISABLE_TIMING)) &&
 	       GPU_FINE(g, cuStreamBeginCapture_v2(
 				   g->stream[0],
@@ -110,9 +158,12 @@ static bool capture(struct gpu_rank *g, const struct gpu_case *tests,
 	       GPU_FINE(g, cuStreamWaitEvent(g->stream[1], fork, 0)) &&
 	       ranks_fine(g->self, gpu_rank_call(g, &tests[0], g->stream[0]),
 			  "captured") &&
+	       capture_in_vain(g, &tests[1]) &&
 	       ranks_fine(g->self, gpu_rank_call(g, &tests[1], g->stream[1]),
-			  "captured on another stream") &&
-	       GPU_FINE(g, cuEventRecord(join, g->stream[1])) &&
+			  "captured on another stream");
+	if (fine)
+		check_order(g);
+	return fine && GPU_FINE(g, cuEventRecord(join, g->stream[1])) &&
 	       GPU_FINE(g, cuStreamWaitEvent(g->stream[0], join, 0)) &&
 	       GPU_FINE(g, cuStreamEndCapture(g->stream[0], graph)) &&
 	       GPU_FINE(g, cuEventDestroy_v2(fork)) &&

@@ -321,9 +321,10 @@ OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
  *   in order by the library: so a stream of a call lives until the next call
  *   on another stream or until the communicator is destroyed, and while it is
  *   being captured a call outside of the capture on another stream is
- *   OH_ERR_INVALID. Between the replay of a graph and anything else the caller
- *   sees to the order, as to that of replays among each other: two that
- *   overlap on one rank give wrong results.
+ *   OH_ERR_INVALID. Eight captures may be under way at a time. Between the
+ *   replay of a graph and anything else the caller sees to the order, as to
+ *   that of replays among each other: two that overlap on one rank give wrong
+ *   results.
  * - A call is captured on all ranks or on none, also into a graph that is
  *   thrown away, and all replay the same graphs in the same order. What is
  *   called is compared between the ranks (bytes, type, operation), what is

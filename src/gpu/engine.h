@@ -33,15 +33,24 @@ struct oh__gpu_grid {
 	bool overlap; /* it may be placed while the kernel before works */
 };
 
+/* Where the last call of a capture went. */
+struct oh__gpu_capture {
+	cuuint64_t id; /* 0: none */
+	CUstream stream;
+	CUgraphNode node;
+};
+
+/* Captures that may be under way at once; the header says so. */
+#define OH__GPU_CAPTURES 8
+
 /* Where the last call went. */
 struct oh__gpu_order {
 	CUstream stream; /* of the last eager call */
 	bool any; /* there was one */
 	bool recorded; /* the event was recorded after it */
 	CUevent event;
-	cuuint64_t capture; /* id of the last capture, 0: none */
-	CUstream capture_stream;
-	CUgraphNode node; /* of the last call in it */
+	struct oh__gpu_capture capture[OH__GPU_CAPTURES];
+	unsigned captures; /* that were begun: the next takes that place */
 };
 
 struct oh__gpu {

@@ -163,37 +163,53 @@ static bool follows(const struct capture *capture, CUgraphNode node)
 	return false;
 }
 
+/* The last call in that capture; NULL: there was none. */
+static struct oh__gpu_capture *find_capture(struct oh__gpu_order *order,
+					    cuuint64_t id)
+{
+	for (int i = 0; i < OH__GPU_CAPTURES; i++)
+		if (order->capture[i].id == id)
+			return &order->capture[i];
+	return NULL;
+}
+
 /* Calls of one capture on two streams: an edge from one to the next. */
 static enum oh_status order_in_capture(struct oh__gpu *gpu, CUstream stream)
 {
 	const struct oh__cuda *cuda = gpu->device.cuda;
-	struct oh__gpu_order *order = &gpu->order;
+	struct oh__gpu_capture *last;
 	struct capture capture;
 	enum oh_status status = read_capture(cuda, stream, &capture);
 
-	if (status || order->capture != capture.id ||
-	    order->capture_stream == stream || follows(&capture, order->node))
+	if (status)
 		return status;
+	last = find_capture(&gpu->order, capture.id);
+	if (!last || last->stream == stream || follows(&capture, last->node))
+		return OH_OK;
 	if (cuda->cuStreamUpdateCaptureDependencies_v2)
 		return OH__CUDA(cuda->cuStreamUpdateCaptureDependencies_v2(
-			stream, &order->node, NULL, 1,
+			stream, &last->node, NULL, 1,
 			CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
 	return OH__CUDA(cuda->cuStreamUpdateCaptureDependencies(
-		stream, &order->node, 1, CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
+		stream, &last->node, 1, CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
 }
 
 static enum oh_status note_capture(struct oh__gpu *gpu, CUstream stream)
 {
 	struct oh__gpu_order *order = &gpu->order;
+	struct oh__gpu_capture *last;
 	struct capture capture;
 	enum oh_status status =
 		read_capture(gpu->device.cuda, stream, &capture);
 
 	if (status)
 		return status;
-	order->capture = capture.id;
-	order->capture_stream = stream;
-	order->node = capture.count ? capture.nodes[0] : NULL;
+	last = find_capture(order, capture.id);
+	if (!last)
+		last = &order->capture[order->captures++ % OH__GPU_CAPTURES];
+	last->id = capture.id;
+	last->stream = stream;
+	last->node = capture.count ? capture.nodes[0] : NULL;
 	return OH_OK;
 }
 
@@ -265,16 +281,16 @@ static enum oh_status check_stream(const struct oh__gpu *gpu, CUstream stream,
 	enum oh_status status = check_capture(gpu, stream, capturing);
 	CUcontext context = gpu->device.context;
 
-	if (status || *capturing)
-		return status;
-	status = OH__CUDA(cuda->cuStreamGetCtx(stream, &context));
+	if (!status)
+		status = OH__CUDA(cuda->cuStreamGetCtx(stream, &context));
 	if (!status && context != gpu->device.context)
 		return OH__FAIL(OH_ERR_INVALID,
 				"stream %p belongs to another CUDA context "
 				"than the primary one of the communicator's "
 				"device",
 				(void *)stream);
-	if (status || !order->any || order->recorded || order->stream == stream)
+	if (status || *capturing || !order->any || order->recorded ||
+	    order->stream == stream)
 		return status;
 	status = OH__CUDA(cuda->cuStreamIsCapturing(order->stream, &last));
 	if (!status && last)
