@@ -77,6 +77,32 @@ struct memory {
 std::unique_ptr<memory> ranks[OH__KERNEL_RANKS];
 struct oh__kernel_watch watch[OH__KERNEL_RANKS];
 
+/* Does the call store there? Into what its packs fill of a half; with flags
+ * into all of a half, of which it blanks a word; flags of chunks lie behind. */
+bool is_astray(const struct oh__kernel_arguments &c, uintptr_t to)
+{
+	const size_t region =
+		(uintptr_t)c.in[0] - (uintptr_t)ranks[c.rank]->mailbox.data();
+	const bool chunks = region >= RIG_STAGED_AT;
+	const bool flagged = region >= RIG_FLAGGED_AT && !chunks;
+	const size_t half = c.half, packs = flagged ? half : c.packs;
+
+	for (uint32_t k = 0; k < 2 * c.ranks; k++) {
+		const uintptr_t slot =
+			(uintptr_t)(k % 2 ? c.in[k / 2] : c.out[k / 2]);
+		const size_t pack = (to - slot) / OH__PACK_BYTES;
+
+		if (to < slot)
+			continue;
+		if (pack < (flagged ? 2 : 4) * half && pack % half < packs)
+			return false;
+		if (chunks && pack >= c.flags &&
+		    pack < c.flags + 4 * (size_t)c.flags_half)
+			return false;
+	}
+	return true;
+}
+
 /* Kernels start beside the one before them. */
 void start_next(const struct rig *rig, memory &m)
 {
@@ -122,6 +148,7 @@ const char *rig_open(struct rig *rig)
 
 	memset(rig, 0, sizeof(*rig));
 	rig->watch = watch;
+	emulated::is_astray = is_astray;
 	emulated::seed =
 		given ? strtoull(given, nullptr, 10) : (uint64_t)time(nullptr);
 	printf("# ONEHOP_TEST_SEED=%llu\n", (unsigned long long)emulated::seed);
@@ -198,7 +225,10 @@ bool rig_wait(struct rig *rig)
 {
 	while (go_on(rig))
 		;
-	return true;
+	if (emulated::astray)
+		printf("# %lu words were stored outside of their slots\n",
+		       emulated::astray);
+	return !emulated::astray;
 }
 
 bool rig_put(struct rig *rig, int rank, size_t at, const void *data,
@@ -208,9 +238,9 @@ bool rig_put(struct rig *rig, int rank, size_t at, const void *data,
 	return true;
 }
 
-bool rig_get(struct rig *rig, int rank, size_t at, void *data, size_t bytes)
+bool rig_get(struct rig *rig, int rank, const struct rig_call *call, void *data)
 {
-	memcpy(data, ranks[rank]->recv.data() + at, bytes);
+	memcpy(data, (const void *)rig_result(rig, rank, call), call->bytes);
 	return true;
 }
 

@@ -257,11 +257,11 @@ bool rig_put(struct rig *rig, int rank, size_t at, const void *data,
 						    data, bytes));
 }
 
-bool rig_get(struct rig *rig, int rank, size_t at, void *data, size_t bytes)
+bool rig_get(struct rig *rig, int rank, const struct rig_call *call, void *data)
 {
 	return enter(rig, rig->rank[rank].device) &&
 	       !OH__CUDA(rig->cuda->cuMemcpyDtoH_v2(
-		       data, rig->rank[rank].recv + at, bytes));
+		       data, rig_result(rig, rank, call), call->bytes));
 }
 
 bool rig_set_epochs(struct rig *rig, uint32_t epoch)

@@ -77,6 +77,8 @@ struct rig_call {
 	size_t bytes;
 	size_t send_at, recv_at; /* bytes into the buffers */
 	bool average;
+	/* bit i: rank i receives where it sends from */
+	uint32_t in_place;
 	/* bit i: rank i runs the kernel for anything, where another would do */
 	uint32_t general;
 	size_t half_bytes; /* of a slot; 0: RIG_HALF_BYTES */
@@ -98,6 +100,10 @@ bool rig_begin(struct rig *rig, int ranks, enum rig_placement placement,
 void rig_end(struct rig *rig);
 void rig_close(struct rig *rig);
 
+/* Where the rank receives. */
+CUdeviceptr rig_result(const struct rig *rig, int index,
+		       const struct rig_call *call);
+
 bool rig_launch(struct rig *rig, const struct rig_call *call);
 /* As the library does first: the kernels of the call with no work and no slots.
  */
@@ -105,7 +111,9 @@ bool rig_launch_nothing(struct rig *rig, const struct rig_call *call);
 bool rig_wait(struct rig *rig);
 bool rig_put(struct rig *rig, int rank, size_t at, const void *data,
 	     size_t bytes);
-bool rig_get(struct rig *rig, int rank, size_t at, void *data, size_t bytes);
+/* What a call left on the rank: all its bytes. */
+bool rig_get(struct rig *rig, int rank, const struct rig_call *call,
+	     void *data);
 /* Every warp's epoch of every rank. */
 bool rig_set_epochs(struct rig *rig, uint32_t epoch);
 

@@ -11,6 +11,15 @@ static const CUdeviceptr epochs_at[RIG_ALGORITHMS] = {
 	[RIG_STAGED] = RIG_EPOCH_BYTES / 4 * 3,
 };
 
+CUdeviceptr rig_result(const struct rig *rig, int index,
+		       const struct rig_call *call)
+{
+	const struct rig_rank *rank = &rig->rank[index];
+
+	return call->in_place >> index & 1 ? rank->send + call->send_at
+					   : rank->recv + call->recv_at;
+}
+
 bool rig_is_fast(const struct rig *rig, int index, const struct rig_call *call)
 {
 	bool own = rig->ranks <= 4 || rig->ranks == 8;
@@ -18,7 +27,7 @@ bool rig_is_fast(const struct rig *rig, int index, const struct rig_call *call)
 	return own && !(call->general >> index & 1) && !call->average &&
 	       !(call->bytes % OH__PACK_BYTES) &&
 	       !(call->send_at % OH__PACK_BYTES) &&
-	       !(call->recv_at % OH__PACK_BYTES);
+	       !(rig_result(rig, index, call) % OH__PACK_BYTES);
 }
 
 /* From's slot in to's mailbox. */
@@ -45,7 +54,7 @@ void rig_fill_arguments(const struct rig *rig, int index,
 
 	memset(a, 0, sizeof(*a));
 	a->send = (const void *)(rank->send + call->send_at);
-	a->recv = (void *)(rank->recv + call->recv_at);
+	a->recv = (void *)rig_result(rig, index, call);
 	a->bytes = call->bytes;
 	a->packs = (uint32_t)((call->bytes + 15) / 16);
 	a->part = (a->packs + (uint32_t)rig->ranks - 1) / (uint32_t)rig->ranks;

@@ -102,7 +102,7 @@ static bool try_once(const struct rig_call *call)
 		return false;
 	expect(call);
 	for (int i = 0; i < rig.ranks; i++)
-		if (!rig_get(&rig, i, call->recv_at, out, call->bytes) ||
+		if (!rig_get(&rig, i, call, out) ||
 		    memcmp(out, due, call->bytes) || is_late(i))
 			return false;
 	return true;
@@ -130,8 +130,9 @@ static int try_sizes(enum rig_algorithm algorithm, enum oh_dtype dtype)
 				.send_at = places[p],
 				.recv_at = places[(p + s) % 5],
 				.average = (s + p) % 3 == 0,
-				/* some of the ranks, as alignment would have it
-				 */
+				/* some of the ranks, as their buffers would
+				 * have it */
+				.in_place = (uint32_t)random_word(),
 				.general = (uint32_t)random_word(),
 			};
 
@@ -222,6 +223,7 @@ static bool try_batch(void)
 			.bytes = 4 * count,
 			.send_at = (size_t)n * BATCH_BYTES,
 			.recv_at = (size_t)n * BATCH_BYTES,
+			.in_place = (uint32_t)random_word(),
 			.general = (uint32_t)random_word(),
 			.timeout = batch_timeout,
 		};
@@ -246,8 +248,7 @@ static bool try_batch(void)
 		expect(&calls[n]);
 		memcpy(in, whole, sizeof(whole));
 		for (int i = 0; i < rig.ranks; i++)
-			same &= rig_get(&rig, i, calls[n].recv_at, out,
-					calls[n].bytes) &&
+			same &= rig_get(&rig, i, &calls[n], out) &&
 				!memcmp(out, due, calls[n].bytes);
 		if (!same)
 			return false;
@@ -355,7 +356,7 @@ static bool is_late_one_right(struct rig_call *call)
 	right = right && rig_launch(&rig, call) && rig_wait(&rig);
 	expect(call);
 	for (int i = 0; i < rig.ranks && right; i++)
-		right = rig_get(&rig, i, 0, out, call->bytes) &&
+		right = rig_get(&rig, i, call, out) &&
 			!memcmp(out, due, call->bytes);
 	return right;
 }
@@ -451,7 +452,7 @@ static void test_fault(const char *name, int ranks)
 
 static void test_all(void)
 {
-	static const int numbers[] = {2, 3, 4, 5, 8, 16};
+	static const int numbers[] = {2, 3, 4, 5, 7, 8, 13, 16};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		test_bits(numbers[i], RIG_VRAM);

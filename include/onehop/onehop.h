@@ -334,7 +334,10 @@ OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
  *   (CUDA_DEVICE_MAX_CONNECTIONS). A driver promises that to nobody, least of
  *   all to the branches of graphs: one order on all ranks is safe. Of more,
  *   calls above 64 KB need the same order on all ranks: their kernels fill a
- *   GPU, and would wait for each other until the deadline.
+ *   GPU, and would wait for each other until the deadline. So do two of which
+ *   one has more than four ranks and the other fewer, and those beside which a
+ *   kernel of the caller's that was let in early (programmatic dependent
+ *   launch) fills a GPU while it waits.
  * - Ranks of one process on one GPU, and one thread that calls for several
  *   ranks: each rank has a stream of its own, and between the calls of the
  *   ranks nothing waits for the GPU (cudaFree, a synchronisation).

@@ -2,8 +2,9 @@
 /*
  * Do the ranks make the same calls on GPU memory? A kernel cannot ask, so each
  * rank writes into its segment what it queues, and the watching threads
- * compare: within a look or two after both have made a call that differs. What
- * a graph's replay does later is not seen.
+ * compare: within a look or two after both have made a call that differs, if
+ * neither is a hundred calls ahead by then. What a graph's replay does later is
+ * not seen.
  */
 #ifndef OH_GPU_AGREE_H
 #define OH_GPU_AGREE_H

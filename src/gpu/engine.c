@@ -456,10 +456,10 @@ static enum oh_status room_of(const struct oh__gpu *gpu,
 
 /*
  * A kernel waits for other ranks' kernels, so those must find room beside
- * whatever waits on their GPU. Room for two: another rank's or communicator's
- * runs beside it, in whatever order the ranks start them. Room for three where
- * a kernel may be placed before its turn. One block is left to what ends the
- * waits.
+ * whatever waits on their GPU. Room for two of one size: another rank's or
+ * communicator's of as many ranks runs beside it, in whatever order the ranks
+ * start them. Room for three where a kernel may be placed before its turn. One
+ * block is left to what ends the waits.
  */
 static enum oh_status set_grids(struct oh__gpu *gpu)
 {

@@ -205,7 +205,7 @@ slot_of_owner(const struct oh__kernel_arguments &c, uint32_t owner)
 	return slot;
 }
 
-/* Pack j of the vector to its owner, a constant index for each. */
+/* A pack to its owner, a constant index for each. */
 template <int RANKS>
 static __device__ __forceinline__ void
 push_to(const struct oh__kernel_arguments &c, uint32_t owner, uint32_t at,
@@ -324,8 +324,8 @@ reduce_part(const struct oh__kernel_arguments &c, const struct parts &p,
 		for (int k = 0; k < RANKS; k++)
 			if (is_other<RANKS, FAST>(k, c)) {
 				make_empty(slot_of(c, k) + half + i);
-				store((uint4 *)c.out[k] + results + i,
-				      sendable(sum));
+				/* no hole: a GPU's NaN is 0x7fffffff */
+				store((uint4 *)c.out[k] + results + i, sum);
 			}
 		vector<FAST>::put(c, p.own_first + i, sum);
 	}

@@ -45,14 +45,15 @@ static __device__ __forceinline__ void make_empty(uint4 *at)
 			 OH__WORD_EMPTY, OH__WORD_EMPTY);
 }
 
-/* A word that tells of stores before it: the whole block's, if a barrier was
- * between. */
+/* Tells of nothing before it by itself: fence_stores comes between. */
 static __device__ __forceinline__ void store_flag(uint32_t *at, uint32_t flag)
 {
 	asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(at), "r"(flag)
 		     : "memory");
 }
 
+/* A flag stored after it tells of the stores before it: of the whole block's, if a
+ * barrier was between. */
 static __device__ __forceinline__ void fence_stores(void)
 {
 	asm volatile("fence.acq_rel.sys;" ::: "memory");

@@ -13,7 +13,7 @@
 #include "release.cuh"
 #include "staged.cuh"
 
-/* BLOCKS of them find room on a multiprocessor together: see room_of in
+/* BLOCKS of them find room on a multiprocessor together: see set_grids in
  * src/gpu/engine.c for why it is three. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define FIT(BLOCKS) ((BLOCKS) > 2 ? 2 : (BLOCKS)) /* 1024 threads */

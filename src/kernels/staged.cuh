@@ -167,7 +167,7 @@ staged(const struct oh__kernel_arguments &c)
  */
 enum { OWN = 0, SUMS = 2 };
 
-/* Packs of rank k's part, a chunk's first pack among them. */
+/* Has rank k's part a pack i? */
 static __device__ __forceinline__ bool
 has_pack(const struct oh__kernel_arguments &c, uint32_t k, uint32_t i)
 {

@@ -5,7 +5,7 @@
  * A wait first counts looks, which costs 0.01 us a call; a clock, or a word in
  * host memory, looked at now and then costs 0.05 to 0.14. Once it is long the
  * clock decides, and nothing is lost by asking it. The host ends waits earlier by
- * writing the missing packs itself.
+ * writing the missing packs or flags itself.
  */
 #ifndef OH_KERNELS_WAIT_CUH
 #define OH_KERNELS_WAIT_CUH
