@@ -4,7 +4,8 @@
  * scripts/sweep_gpus.py: a process for each would take seconds. Ranks are
  * threads, each with a GPU. A line of stdin is "peers TABLE" or "pinned TABLE";
  * the answer is a line of JSON: p50 and p99 in us at each size over replays of
- * a graph, and how many elements came out wrong.
+ * a graph, and how many elements came out wrong; or an error, also where ranks
+ * do not meet in that memory.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -225,16 +226,41 @@ static void conclude(int size, struct bench_times *times)
 	*times = bench_times_of(us, REPLAYS);
 }
 
-/* NULL, or what has failed. */
-static const char *time_all(struct bench_times times[SIZES], uint64_t *wrong)
+/*
+ * NULL, or why some pair of ranks does not meet in that memory: times of a
+ * table for another one would mean nothing. The library only warns.
+ */
+static const char *find_detour(struct oh_comm *const *comms, const char *place)
 {
-	struct oh_comm *comms[OH_MAX_RANKS];
+	static char why[400];
+
+	for (int i = 0; i < ranks; i++) {
+		struct oh_route route = {.size = sizeof(route),
+					 .memory = OH_MEMORY_DEVICE};
+
+		if (oh_comm_explain(comms[i], OH_ALL_REDUCE, sizes[0], OH_BF16,
+				    OH_SUM, &route))
+			return oh_last_error()->message;
+		for (int j = 0; j < ranks; j++) {
+			const struct oh_route_peer *peer = &route.peers[j];
+
+			if (i == j || !strcmp(peer->placement, place))
+				continue;
+			snprintf(why, sizeof(why),
+				 "not timed, the way from rank %d to %d is %s "
+				 "and not %s: %s",
+				 i, j, peer->placement, place, peer->reason);
+			return why;
+		}
+	}
+	return NULL;
+}
+
+static const char *run_ranks(struct oh_comm *const *comms, uint64_t *wrong)
+{
 	pthread_t thread[OH_MAX_RANKS];
 	const char *why = NULL;
 
-	*wrong = 0;
-	if (oh_comm_create_all(ranks, NULL, comms))
-		return oh_last_error()->message;
 	for (int i = 0; i < ranks; i++) {
 		rank[i].comm = comms[i];
 		if (pthread_create(&thread[i], NULL, run_rank, &rank[i])) {
@@ -246,14 +272,33 @@ static const char *time_all(struct bench_times times[SIZES], uint64_t *wrong)
 	for (int i = 0; i < ranks; i++)
 		pthread_join(thread[i], NULL);
 	for (int i = 0; i < ranks; i++) {
-		oh_comm_destroy(comms[i]);
 		*wrong += rank[i].wrong;
 		if (rank[i].status && !why)
 			why = rank[i].why;
 	}
+	return why;
+}
+
+/* NULL, or what has failed. */
+static const char *time_all(const char *place, struct bench_times times[SIZES],
+			    uint64_t *wrong)
+{
+	struct oh_comm *comms[OH_MAX_RANKS];
+	const char *why;
+
+	*wrong = 0;
+	if (oh_comm_create_all(ranks, NULL, comms))
+		return oh_last_error()->message;
+	why = find_detour(comms, place);
+	if (!why)
+		why = run_ranks(comms, wrong);
+	for (int i = 0; i < ranks; i++)
+		oh_comm_destroy(comms[i]);
+	if (why)
+		return why;
 	for (int k = 0; k < size_count; k++)
 		conclude(k, &times[k]);
-	return why;
+	return NULL;
 }
 
 /* No quotes or control characters, whatever is said. */
@@ -290,7 +335,7 @@ static bool obey(char *line)
 		return false;
 	setenv("ONEHOP_DEVICE_TABLE", table, 1);
 	setenv("ONEHOP_FORBID_PEER", pinned ? "all" : "", 1);
-	why = time_all(times, &wrong);
+	why = time_all(pinned ? "pinned" : "vram-dst", times, &wrong);
 	if (why)
 		print_error(why);
 	else

@@ -27,6 +27,19 @@ ok $? "what is wrong is noticed"
 answers 2 64 "peers 5" "peers 8K:one-shot:1x64:0"
 has "$(head -n 1 "$scratch/out")" '{"error": "ONEHOP_DEVICE_TABLE is ' "a table that is none is refused"
 has "$(tail -n 1 "$scratch/out")" '"wrong": 0' "and the next one is timed"
+ways=("peers 8K:one-shot:1x64:0" "pinned 8K:one-shot:1x64:0")
+ONEHOP_DEVICE_SHARE=none answers 3 64 "${ways[@]}"
+is "$(head -n 1 "$scratch/out")" \
+	'{"error": "not timed, the way from rank 0 to 1 is pinned and not vram-dst: ONEHOP_DEVICE_SHARE is none; unset it to try"}' \
+	"a table for peers is not timed on host memory"
+has "$(tail -n 1 "$scratch/out")" '"wrong": 0' "one for host memory is"
+ONEHOP_DEVICE_SHARE=ipc answers 3 64 "${ways[@]}"
+has "$(cat "$scratch/out")" "not vram-dst: both are ranks of one process" "CUDA IPC is no way for threads"
+printf '%s\n' 'devices 3' 'peer * * 1' 'peer 2 1 0' >"$FAKECUDA_SCRIPT"
+answers 3 64 "${ways[@]}"
+has "$(head -n 1 "$scratch/out")" "the way from rank 2 to 1 is pinned and not vram-dst: the driver refused" \
+	"one pair that is no peers suffices"
+printf '%s\n' 'devices 3' 'peer * * 1' 'device * name Fake H200' >"$FAKECUDA_SCRIPT"
 answers 4 64 "peers 8K:one-shot:1x64:0"
 is $? 77 "more ranks than GPUs: exit code 77"
 for line in peers "both 8K:one-shot:1x64:0"; do
