@@ -30,7 +30,7 @@ THREADS = [32, 64, 96, 128, 192, 256, 384, 512]
 FINALISTS = 4
 PATIENCE = 120  # seconds for a table
 PROGRESS = 10  # seconds between what is said on the way
-FAILURES = 5  # in a row, and the GPUs are taken for broken
+FAILURES = 5  # in a row, and nothing more is tried in that memory
 
 
 def ways_of(size, ranks, memory):
@@ -113,21 +113,33 @@ def table_of(rows, candidates):
                     in zip(rows, candidates))
 
 
+def read_answer(line, count):
+    """What has failed, None if nothing has, and the times; ValueError and the
+    like for what is no answer."""
+    answer = json.loads(line)
+    if 'error' in answer:
+        return str(answer['error']), []
+    times = [(float(p50), float(p99)) for p50, p99 in answer['us']]
+    if len(times) != count:
+        raise ValueError
+    return ('wrong results' if answer['wrong'] else None), times
+
+
 class Sweep:
     def __init__(self, arguments):
         self.ranks = arguments.ranks
         self.program = arguments.program
         self.fine = True
         self.interrupted = False
-        self.failures = 0
         self.rows = [row for row in ALL_ROWS if row[1] <= arguments.most]
         # [memory][row][candidate]: the times
         self.seen = {memory: [{} for _ in self.rows] for memory in ('peers', 'pinned')
                      if arguments.memory in (None, memory)}
+        self.failures = dict.fromkeys(self.seen, 0)  # in a row
         sizes = ','.join(str(size) for _, size in self.rows)
         try:
             self.process = subprocess.Popen(
-                [self.program, str(self.ranks), sizes], text=True,
+                [self.program, str(self.ranks), sizes], text=True, errors='replace',
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except OSError as error:
             sys.exit(f'sweep_gpus: {self.program}: {error.strerror}; build it '
@@ -150,23 +162,38 @@ class Sweep:
         try:
             self.process.stdin.write(f'{memory} {table}\n')
             self.process.stdin.flush()
-            answer = self.process.stdout.readline()
+            line = self.process.stdout.readline()
         except OSError:
-            answer = ''
+            line = ''
         finally:
             timer.cancel()
-        try:
-            answer = json.loads(answer)
-        except ValueError:
+        if not line.endswith('\n'):
+            self.complain_of_end()
             return False
-        if 'error' in answer or answer['wrong']:
-            self.complain(f"{memory} {table}: {answer.get('error', 'wrong results')}")
-            self.failures += 1
-            return self.failures < FAILURES
-        self.failures = 0
-        for row, candidate, us in zip(self.seen[memory], candidates, answer['us']):
+        try:
+            error, times = read_answer(line, len(candidates))
+        except (ValueError, TypeError, LookupError):
+            self.complain(f'{self.program}: {line[:200]!r} is no answer')
+            return False
+        if error:
+            self.complain(f'{memory} {table}: {error}')
+            self.failures[memory] += 1
+            if self.failures[memory] == FAILURES:
+                self.complain(f'{memory}: {FAILURES} failures in a row: gave up')
+            return True
+        self.failures[memory] = 0
+        for row, candidate, us in zip(self.seen[memory], candidates, times):
             row.setdefault(candidate, []).append(us)
         return True
+
+    def complain_of_end(self):
+        code = self.process.wait()
+        if self.interrupted:
+            self.complain('interrupted')
+        elif code == 77:
+            sys.exit(77)
+        else:
+            self.complain(f'{self.program} has ended, exit code {code}')
 
     def best(self, memory, row, count):
         """Candidates by their medians."""
@@ -188,10 +215,12 @@ class Sweep:
         tables = 0
         told = -PROGRESS
         while (part := (time.monotonic() - start) / seconds) < 1:
-            for memory in self.seen:
+            left = [memory for memory in self.seen if self.failures[memory] < FAILURES]
+            if not left:
+                return
+            for memory in left:
                 candidates = [self.propose(memory, row, part) for row in range(len(self.rows))]
                 if not self.ask(memory, candidates):
-                    self.complain_of_end()
                     return
                 tables += 1
             if part * seconds - told >= PROGRESS:
@@ -199,18 +228,6 @@ class Sweep:
                 print(f'# {tables} tables, {seconds - told:.0f} s left', file=sys.stderr,
                       flush=True)
         print(f'# {tables} tables', file=sys.stderr)
-
-    def complain_of_end(self):
-        if self.interrupted:
-            self.complain('interrupted')
-            return
-        if self.failures >= FAILURES:
-            self.complain(f'{self.failures} failures in a row: gave up')
-            return
-        code = self.process.wait()
-        if code == 77:
-            sys.exit(77)
-        self.complain(f'{self.program} has ended, exit code {code}')
 
     def end(self):
         self.process.kill()

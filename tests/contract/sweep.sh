@@ -76,6 +76,10 @@ fi
 FAKEKERNELS_FAULT='wrong 1 0' sweeps 1 --ranks 2 --seconds 1 --most 64 --memory peers \
 	"$scratch/sweep.json"
 has "$(cat "$scratch/err")" "wrong results" "wrong results are said"
+ONEHOP_DEVICE_SHARE=none sweeps 1 --ranks 2 --seconds 1 --most 64 "$scratch/sweep.json"
+is "$(grep -c "ONEHOP_DEVICE_SHARE is none" "$scratch/err")" 5 "no peers: said five times"
+has "$(cat "$scratch/err")" "peers: 5 failures in a row: gave up" "and no more"
+has "$(cat "$scratch/out")" "pinned: ONEHOP_DEVICE_TABLE=512:" "host memory has its table"
 sweeps 77 --ranks 9 --seconds 1 "$scratch/sweep.json"
 sweeps 2 --seconds 1 "$scratch/sweep.json"
 for bad in "--ranks 0" "--ranks 17" "--seconds 0" "--seconds nan" "--most 1"; do
@@ -87,12 +91,24 @@ for file in "$scratch/none/sweep.json" /dev/full; do
 	has "$(cat "$scratch/err")" "sweep_gpus: $file: " "a file that cannot be written is said"
 done
 has "$(cat "$scratch/out")" "ONEHOP_DEVICE_TABLE=512:" "and what was found is shown"
-echo kept >"$scratch/kept"
-for words in "exit 3" "echo '{\"us\": [[1,'"; do
-	printf '#!/bin/sh\n%s\n' "$words" >"$scratch/program"
+# plays_program LINE...: a program that is no better
+plays_program()
+{
+	printf '%s\n' '#!/bin/sh' "$@" >"$scratch/program"
 	chmod +x "$scratch/program"
-	sweeps 1 --program "$scratch/program" --ranks 2 --seconds 1 --most 64 "$scratch/kept"
+}
+short=(--program "$scratch/program" --ranks 2 --seconds 0.5 --most 64)
+echo kept >"$scratch/kept"
+for words in "exit 3" "printf '{\"us\": [[1,'"; do
+	plays_program "$words"
+	sweeps 1 "${short[@]}" "$scratch/kept"
 	has "$(cat "$scratch/err")" "has ended, exit code" "a program that dies is said"
+done
+for words in 5 '"error"' '[]' '{"us": [[1, 2, 3]], "wrong": 0}' '{"us": [], "wrong": 0}' '{"us": [[1,'; do
+	plays_program "while read -r line; do echo '$words'; done"
+	sweeps 1 "${short[@]}" "$scratch/kept"
+	has "$(cat "$scratch/err")" "$scratch/program: '$words\n' is no answer" "so is one that babbles"
+	is "$(wc -l <"$scratch/err")" 2 "and that nothing was timed"
 done
 is "$(cat "$scratch/kept")" kept "and the file is as it was"
 # A shell ignores the interrupt in what it starts beside itself. timeout passes
