@@ -5,14 +5,17 @@
 At each size ways, grids and pauses are drawn, then those near the best ones, and
 at last the best few are timed again and again: the one with the least median
 wins, for one time may be a lucky one. All that was timed goes to FILE as JSON,
-the best tables to stdout. What came out wrong or failed is said, and the exit
-code is 1; 2 for usage, 77 if there are not so many GPUs.
+the best tables to stdout, also after an interrupt. What came out wrong or failed
+is said, and the exit code is 1; 2 for usage, 77 if there are not so many GPUs.
 """
 import argparse
+import contextlib
 import datetime
+import errno
 import json
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -113,6 +116,69 @@ def table_of(rows, candidates):
                     in zip(rows, candidates))
 
 
+def tell(text, stream=sys.stderr):
+    """The error where that cannot be written: no reason to lose results."""
+    try:
+        print(text, file=stream, flush=True)
+    except OSError as error:
+        # the interpreter flushes it once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return error
+    return None
+
+
+def stream_at(path):
+    """What goes to that file already, such as stdout for /dev/stdout."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream and os.path.exists(path) and \
+                os.path.samestat(os.stat(path), os.fstat(stream.fileno())):
+            return stream
+    return None
+
+
+def beside(path):
+    """Where a new file is until it takes the place of path; None for a device
+    or a pipe, whose place it cannot take."""
+    place = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(place):
+        return None
+    return f'{place}.{os.getpid()}'
+
+
+def try_file(path):
+    """Fails where write_file would; changes nothing, and leaves nothing."""
+    if os.path.isdir(os.path.realpath(path)):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    new = beside(path)
+    if new and not stream_at(path):
+        with open(new, 'w', encoding='utf-8'):
+            os.unlink(new)
+
+
+def write_file(path, text):
+    """A file is at every moment the old one or the new one, whole."""
+    stream, new = stream_at(path), beside(path)
+    if stream:
+        error = tell(text, stream)
+        if error:
+            raise error
+        return
+    try:
+        with open(new or path, 'w', encoding='utf-8') as file:
+            file.write(text + '\n')
+        if new:
+            if os.path.exists(path):
+                shutil.copymode(path, new)
+            os.replace(new, os.path.realpath(path))
+    except OSError:
+        if new:
+            with contextlib.suppress(OSError):
+                os.unlink(new)
+        raise
+
+
 def read_answer(line, count):
     """What has failed, None if nothing has, and the times; ValueError and the
     like for what is no answer."""
@@ -144,6 +210,10 @@ class Sweep:
         except OSError as error:
             sys.exit(f'sweep_gpus: {self.program}: {error.strerror}; build it '
                      '(ninja -C build sweep_gpus), or name it by --program')
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # nohup's stays ignored
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self.interrupt)
 
     def interrupt(self, *_):
         """Ends run(); raises nothing, for it comes twice at times."""
@@ -151,7 +221,7 @@ class Sweep:
         self.process.kill()
 
     def complain(self, text):
-        print(f'sweep_gpus: {text}', file=sys.stderr)
+        tell(f'sweep_gpus: {text}')
         self.fine = False
 
     def ask(self, memory, candidates):
@@ -225,9 +295,8 @@ class Sweep:
                 tables += 1
             if part * seconds - told >= PROGRESS:
                 told = part * seconds
-                print(f'# {tables} tables, {seconds - told:.0f} s left', file=sys.stderr,
-                      flush=True)
-        print(f'# {tables} tables', file=sys.stderr)
+                tell(f'# {tables} tables, {seconds - told:.0f} s left')
+        tell(f'# {tables} tables')
 
     def end(self):
         self.process.kill()
@@ -244,12 +313,15 @@ class Sweep:
             self.complain(f'{path}: not written, nothing was timed')
             return
         now = datetime.datetime.now(datetime.timezone.utc)
-        with open(path, 'w', encoding='utf-8') as file:
-            file.write('{"ranks": %d, "dtype": "bf16", "end_time": "%s",\n"rows": [\n' %
-                       (self.ranks, now.strftime('%Y-%m-%dT%H:%M:%SZ')))
-            file.write(',\n'.join(map(json.dumps, rows)) + '\n]}\n')
+        text = '{"ranks": %d, "dtype": "bf16", "end_time": "%s",\n"rows": [\n' % \
+            (self.ranks, now.strftime('%Y-%m-%dT%H:%M:%SZ'))
+        try:
+            write_file(path, text + ',\n'.join(map(json.dumps, rows)) + '\n]}')
+        except OSError as error:
+            self.complain(f'{path}: {error.strerror}')
 
     def show(self):
+        lines = []
         for memory, table in self.seen.items():
             if not table or not all(table):
                 continue
@@ -259,9 +331,12 @@ class Sweep:
                     times = [us for us, _ in table[row][c]]
                     texts.append(f'{statistics.median(times):.2f} {c[0]} {c[1]}x{c[2]}:{c[3]}'
                                  f' ({len(times)})')
-                print(f'{memory} {size}: ' + '; '.join(texts))
+                lines.append(f'{memory} {size}: ' + '; '.join(texts))
             best = [self.best(memory, row, 1)[0] for row in range(len(self.rows))]
-            print(f'{memory}: ONEHOP_DEVICE_TABLE={table_of(self.rows, best)}')
+            lines.append(f'{memory}: ONEHOP_DEVICE_TABLE={table_of(self.rows, best)}')
+        error = tell('\n'.join(lines), sys.stdout) if lines else None
+        if error:
+            self.complain(f'stdout: {error.strerror}')
 
 
 def main():
@@ -287,16 +362,14 @@ def main():
     random.seed(arguments.seed)
     try:
         # before the time is spent
-        with open(arguments.file, 'a', encoding='utf-8'):
-            pass
-        sweep = Sweep(arguments)
-        signal.signal(signal.SIGINT, sweep.interrupt)
-        sweep.run(arguments.seconds)
-        sweep.end()
-        sweep.show()
-        sweep.write(arguments.file)
+        try_file(arguments.file)
     except OSError as error:
         sys.exit(f'sweep_gpus: {arguments.file}: {error.strerror}')
+    sweep = Sweep(arguments)
+    sweep.run(arguments.seconds)
+    sweep.end()
+    sweep.write(arguments.file)
+    sweep.show()
     return 0 if sweep.fine else 1
 
 

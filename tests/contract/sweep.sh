@@ -6,6 +6,7 @@
 . "$(dirname "$0")/fakes.sh"
 printf '%s\n' 'devices 3' 'peer * * 1' 'device * name Fake H200' >"$FAKECUDA_SCRIPT"
 program=$BUILD/tests/sweep_fake
+script=$SOURCE/scripts/sweep_gpus.py
 export ONEHOP_LOG=off
 
 # answers RANKS SIZES LINE...: leaves out
@@ -57,7 +58,7 @@ sweeps()
 	local due=$1
 
 	shift
-	timeout 60 "$SOURCE/scripts/sweep_gpus.py" --program "$program" "$@" \
+	timeout 60 "$script" --program "$program" "$@" \
 		>"$scratch/out" 2>"$scratch/err"
 	is $? "$due" "sweep_gpus.py $*: exit code $due"
 }
@@ -80,13 +81,14 @@ ONEHOP_DEVICE_SHARE=none sweeps 1 --ranks 2 --seconds 1 --most 64 "$scratch/swee
 is "$(grep -c "ONEHOP_DEVICE_SHARE is none" "$scratch/err")" 5 "no peers: said five times"
 has "$(cat "$scratch/err")" "peers: 5 failures in a row: gave up" "and no more"
 has "$(cat "$scratch/out")" "pinned: ONEHOP_DEVICE_TABLE=512:" "host memory has its table"
-sweeps 77 --ranks 9 --seconds 1 "$scratch/sweep.json"
+mkdir "$scratch/empty"
+sweeps 77 --ranks 9 --seconds 1 "$scratch/empty/sweep.json"
 sweeps 2 --seconds 1 "$scratch/sweep.json"
 for bad in "--ranks 0" "--ranks 17" "--seconds 0" "--seconds nan" "--most 1"; do
 	read -ra words <<<"$bad"
 	sweeps 2 --ranks 2 "${words[@]}" "$scratch/sweep.json"
 done
-for file in "$scratch/none/sweep.json" /dev/full; do
+for file in "$scratch/none/sweep.json" "$scratch/empty" /dev/full; do
 	sweeps 1 --ranks 2 --seconds 1 --most 64 "$file"
 	has "$(cat "$scratch/err")" "sweep_gpus: $file: " "a file that cannot be written is said"
 done
@@ -111,21 +113,71 @@ for words in 5 '"error"' '[]' '{"us": [[1, 2, 3]], "wrong": 0}' '{"us": [], "wro
 	is "$(wc -l <"$scratch/err")" 2 "and that nothing was timed"
 done
 is "$(cat "$scratch/kept")" kept "and the file is as it was"
-# A shell ignores the interrupt in what it starts beside itself. timeout passes
-# it on twice.
-env --default-signal=INT timeout 300 "$SOURCE/scripts/sweep_gpus.py" --program "$program" \
-	--ranks 2 --seconds 100 --most 64 "$scratch/cut.json" >"$scratch/out" 2>"$scratch/err" &
-sweeping=$!
-until grep -q tables, "$scratch/err" || ! kill -0 "$sweeping" 2>/dev/null; do
-	sleep 0.1
+sweeps 1 "${short[@]}" "$scratch/empty/sweep.json"
+
+plays_program "while read -r line; do echo '{\"us\": [[1, 2]], \"wrong\": 0}'; done"
+# 1 KB is less than the file, and more than anything else that is written.
+(ulimit -f 1 && exec "$script" "${short[@]}" "$scratch/kept" >"$scratch/out" 2>"$scratch/err")
+is $? 1 "a full disk: exit code 1"
+has "$(cat "$scratch/err")" "sweep_gpus: $scratch/kept: File too large" "is said"
+has "$(cat "$scratch/out")" "ONEHOP_DEVICE_TABLE=512:" "what was found is shown"
+is "$(cat "$scratch/kept")" kept "the older file stays"
+is "$(ls -A "$scratch/empty"; ls "$scratch"/kept*)" "$scratch/kept" "and no other one"
+chmod 640 "$scratch/kept"
+ln -s kept "$scratch/link"
+sweeps 0 "${short[@]}" "$scratch/link"
+is "$(stat -c '%F %a' "$scratch/link" "$scratch/kept" | sed 1s/.777//)" "symbolic link
+regular file 640" "a link and a file's mode stay"
+has "$(cat "$scratch/link")" '"ranks": 2' "and the file is written"
+# had_no_stdout CODE ERROR
+had_no_stdout()
+{
+	is "$1" 1 "stdout: $2: exit code 1"
+	is "$(grep -v '^#' "$scratch/err")" "sweep_gpus: stdout: $2" "is said"
+	has "$(cat "$scratch/kept")" '"ranks": 2' "and the file is written"
+	echo kept >"$scratch/kept"
+}
+echo kept >"$scratch/kept"
+"$script" "${short[@]}" "$scratch/kept" 2>"$scratch/err" >/dev/full
+had_no_stdout $? "No space left on device"
+"$script" "${short[@]}" "$scratch/kept" 2>"$scratch/err" > >(true)
+had_no_stdout $? "Broken pipe"
+"$script" "${short[@]}" "$scratch/kept" 2>/dev/full >"$scratch/out"
+is $? 0 "stderr that cannot be written: exit code 0"
+for file in /dev/stdout "$scratch/out"; do
+	sweeps 0 "${short[@]}" "$file"
+	is "$(grep -c '"ranks": 2\|ONEHOP_DEVICE_TABLE=512:' "$scratch/out")" 3 \
+		"$file: the JSON and the tables"
 done
-kill -INT "$sweeping"
+
+# starts COMMAND...: in the background, leaves sweeping
+starts()
+{
+	rm -f "$scratch/err"
+	"$@" >"$scratch/out" 2>"$scratch/err" &
+	sweeping=$!
+	until grep -qs tables, "$scratch/err" || ! kill -0 "$sweeping" 2>/dev/null; do
+		sleep 0.1
+	done
+}
+# A shell ignores the interrupt in what it starts beside itself. timeout passes
+# signals on twice.
+for signal in INT TERM HUP; do
+	rm -f "$scratch/cut.json"
+	starts env --default-signal="$signal" timeout 300 "$script" --program "$program" \
+		--ranks 2 --seconds 100 --most 64 "$scratch/cut.json"
+	kill -"$signal" "$sweeping"
+	wait "$sweeping"
+	is $? 1 "SIG$signal: exit code 1"
+	has "$(cat "$scratch/out" "$scratch/err")" "interrupted" "an interrupt is said"
+	has "$(cat "$scratch/out")" "ONEHOP_DEVICE_TABLE=512:" "and what there is, too"
+	[[ -s $scratch/cut.json ]]
+	ok $? "in the file as well"
+done
+starts env --ignore-signal=HUP "$script" "${short[@]}" "$scratch/cut.json"
+kill -HUP "$sweeping"
 wait "$sweeping"
-is $? 1 "an interrupted sweep: exit code 1"
-has "$(cat "$scratch/out" "$scratch/err")" "interrupted" "an interrupt is said"
-has "$(cat "$scratch/out")" "ONEHOP_DEVICE_TABLE=512:" "and what there is, too"
-[[ -s $scratch/cut.json ]]
-ok $? "in the file as well"
+is $? 0 "SIGHUP that is ignored stays so"
 sweeps 1 --program "$scratch/none" --ranks 2 "$scratch/sweep.json"
 has "$(cat "$scratch/err")" "none: No such file" "a program that is not there is said"
 done_testing
