@@ -10,12 +10,16 @@ stdout. What did not run is said, and the exit code is 1; 2 for usage.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SIZES = '64,1K,8K,32K,64K,128K,256K,512K,1M,4M'
+# words of onehop bench in all their forms: what sets the sizes, where it writes
+SETS_SIZES = re.compile(r'-[befi]|--(sizes|minbytes|maxbytes|stepfactor|stepbytes)(=|$)')
+WRITES = re.compile(r'-J|--(json|csv)(=|$)')
 # name: what the benchmark is told
 WAYS = {
     'peers': ['--peer', 'all'],
@@ -72,10 +76,12 @@ class Measurement:
 
     def __init__(self, arguments):
         self.onehop = arguments.onehop
+        if os.path.dirname(self.onehop):
+            self.onehop = os.path.abspath(self.onehop)
         self.directory = arguments.directory
         self.deadline = time.monotonic() + arguments.seconds
         self.extra = arguments.extra
-        if '--sizes' not in self.extra:
+        if not any(map(SETS_SIZES.match, self.extra)):
             self.extra += ['--sizes', SIZES]
         self.fine = True
 
@@ -85,18 +91,18 @@ class Measurement:
 
     def run(self, name, arguments):
         """The path of its JSON, None if there is none."""
-        path = os.path.join(self.directory, name + '.json')
         left = self.deadline - time.monotonic()
         if left <= 0:
             self.complain(f'{name}: not run, there is no time left')
             return None
-        command = [self.onehop, *arguments, '--json', path]
+        # run in DIR: the JSON has the command line, and no folder of this machine
+        command = [self.onehop, *arguments, '--json', name + '.json']
         print('$', ' '.join(command), file=sys.stderr, flush=True)
         # NVLink multicast is another transport than the one that is compared
         environment = {'NCCL_NVLS_ENABLE': '0', **os.environ}
         try:
             code = subprocess.run(command, timeout=left, check=False,
-                                  env=environment,
+                                  env=environment, cwd=self.directory,
                                   stdout=subprocess.DEVNULL).returncode
         except subprocess.TimeoutExpired:
             self.complain(f'{name}: out of time')
@@ -106,7 +112,7 @@ class Measurement:
                      'build it (make), or name it by --onehop')
         # the probe's 1: it has found something that is wrong with a way
         if code == 0 or (code == 1 and arguments[0] == 'probe'):
-            return path
+            return os.path.join(self.directory, name + '.json')
         self.complain(f'{name}: exit code {code}')
         return None
 
@@ -116,12 +122,16 @@ class Measurement:
             ranks = [len(read(probe)['gpus'])]
         for count in ranks or []:
             for way, arguments in WAYS.items():
-                path = self.run(f'gpu-{count}-{way}',
+                name = f'gpu-{count}-{way}'
+                path = self.run(name,
                                 ['bench', '--memory', 'device', '--ranks',
                                  str(count), *arguments, *self.extra])
-                if path:
-                    print(f'\n{count} ranks, {way}: {path}\n\n{table(path)}',
-                          flush=True)
+                if not path:
+                    continue
+                print(f'\n{count} ranks, {way}: {path}\n\n{table(path)}', flush=True)
+                for peer in read(path)['peers']:
+                    if not peer['ran']:
+                        self.complain(f"{name}: {peer['name']} did not run: {peer['reason']}")
 
 
 def numbers(text):
@@ -154,9 +164,19 @@ def main():
         return 0
     if not arguments.directory:
         parser.error('DIR is missing')
-    os.makedirs(arguments.directory, exist_ok=True)
+    for word in filter(WRITES.match, arguments.extra):
+        parser.error(f'{word}: each run writes its own JSON to DIR, and nothing else')
+    try:
+        os.makedirs(arguments.directory, exist_ok=True)
+    except OSError as error:
+        sys.exit(f'measure_gpus: {arguments.directory}: no directory can be made there: '
+                 f'{error.strerror}')
     measurement = Measurement(arguments)
-    measurement.measure(arguments.ranks)
+    try:
+        measurement.measure(arguments.ranks)
+    except KeyboardInterrupt:
+        # what has run to its end has been written, and shown
+        measurement.complain('interrupted')
     return 0 if measurement.fine else 1
 
 

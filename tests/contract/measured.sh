@@ -63,16 +63,77 @@ measures 0 --ranks 2 "$scratch/json" "${short[@]}" -c 0
 is "$(cd "$scratch/json" && echo *)" \
 	"gpu-2-peers.json gpu-2-pinned.json gpu-probe.json" "raw files"
 has "$(cat "$scratch/out")" "| 64 B | pinned/" "and a table"
+if command -v jq >/dev/null; then
+	measures 0 --ranks 2 "$scratch/json" -- -n 2 -w 1 --calls 2 -c 0 -b64 --maxbytes=64
+	is "$(jq -c '[.rows[] | select(.subject == "onehop") | .bytes]' "$scratch/json/gpu-2-peers.json")" \
+		"[64]" "sizes that are given are those that run"
+	is "$(jq -c '.arguments[-2:]' "$scratch/json/gpu-2-peers.json")" \
+		'["--json","gpu-2-peers.json"]' "no folder of the machine is in the JSON"
+else
+	skip "sizes that are given are those that run" "jq is not installed"
+fi
+# one that measures nothing, for what it is told
+cat >"$scratch/onehop" <<'END'
+#!/bin/sh
+[ "$5-$6" != 3---forbid-peer ] || exec sleep 300
+for file; do :; done
+echo '{"gpus": [], "peers": [], "rows": []}' >"$file"
+END
+chmod +x "$scratch/onehop"
+# the last --onehop counts
+stub=(--onehop "$scratch/onehop" --ranks 2 "$scratch/json")
+for words in --sizes=64 "--sizes 64" "-b 64" -b64 -b=64 --minbytes=64 "-e 64" -e64 "--maxbytes 64" \
+	-f2 --stepfactor=2 "-i 64" --stepbytes=64; do
+	read -ra words <<<"$words"
+	measures 0 "${stub[@]}" -- "${words[@]}"
+	is "$(grep -c -- "--peer all ${words[*]} --json" "$scratch/err")" 1 "no other sizes"
+done
+measures 0 "${stub[@]}" -- --iters 64 -n 6
+has "$(cat "$scratch/err")" "--iters 64 -n 6 --sizes 64,1K,8K," "sizes where none are given"
+(cd "$scratch" && "$measure" --onehop ./onehop --ranks 2 json) >"$scratch/out" 2>&1
+is $? 0 "a command beside the working directory is found"
+for words in "--json $scratch/other" "--json=$scratch/other" "-J $scratch/other" "-J$scratch/other" \
+	--csv "--csv=$scratch/other"; do
+	read -ra words <<<"$words"
+	measures 2 --ranks 2 "$scratch/json" "${short[@]}" "${words[@]}"
+	has "$(cat "$scratch/err")" "${words[0]}: each run writes its own JSON" "and why"
+done
+ln -sf "$BUILD/tests/fakenccl_old.so" "$scratch/libnccl.so.2"
+measures 1 --ranks 2 "$scratch/json" "${short[@]}" -c 0
+is "$(grep -c '^measure_gpus: ' "$scratch/err")" 1 "one peer did not run"
+has "$(cat "$scratch/err")" "measure_gpus: gpu-2-peers: nccl-symm did not run: " "which and why is said"
+has "$(cat "$scratch/out")" "2 ranks, pinned" "and the rest goes on"
+ln -sf "$BUILD/tests/fakenccl.so" "$scratch/libnccl.so.2"
 # the fake NCCL sums nothing
 measures 1 --ranks 2 "$scratch/json" "${short[@]}"
 has "$(cat "$scratch/err")" "gpu-2-peers: exit code" "what failed is said"
 measures 1 --seconds 0 "$scratch/json"
 has "$(cat "$scratch/err")" "gpu-probe: not run, there is no time left" "out of time is said"
 measures 2
+for directory in "$FAKECUDA_SCRIPT" "$FAKECUDA_SCRIPT/json"; do
+	measures 1 "$directory"
+	is "$(cat "$scratch/err")" "measure_gpus: $directory: no directory can be made there: \
+$([[ $directory == */json ]] && echo "Not a directory" || echo "File exists")" "is said in a line"
+done
 for file in gpu-2-h200-probe.json gpu.md none; do
 	measures 1 --table "$SOURCE/docs/measurements/$file"
 	has "$(cat "$scratch/err")" "$file: " "and says of which file"
 done
 measures 1 --onehop "$scratch/none" "$scratch/json"
 has "$(cat "$scratch/err")" "none: No such file" "a command that is not there is said"
+# A shell ignores the interrupt in what it starts beside itself.
+rm -rf "$scratch/json" "$scratch/err"
+env --default-signal=INT timeout 300 "$measure" "${stub[@]}" --ranks 2,3 >"$scratch/out" \
+	2>"$scratch/err" &
+measuring=$!
+until grep -qs -- '3 --forbid-peer' "$scratch/err" || ! kill -0 "$measuring" 2>/dev/null; do
+	sleep 0.1
+done
+kill -INT "$measuring"
+wait "$measuring"
+is $? 1 "an interrupt: exit code 1"
+is "$(grep -v '^\$' "$scratch/err")" "measure_gpus: interrupted" "is said in a line"
+has "$(cat "$scratch/out")" "3 ranks, peers" "what there is, is shown"
+[[ -s $scratch/json/gpu-3-peers.json ]]
+ok $? "and written"
 done_testing
