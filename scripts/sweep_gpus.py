@@ -127,15 +127,6 @@ def tell(text, stream=sys.stderr):
     return None
 
 
-def stream_at(path):
-    """What goes to that file already, such as stdout for /dev/stdout."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream and os.path.exists(path) and \
-                os.path.samestat(os.stat(path), os.fstat(stream.fileno())):
-            return stream
-    return None
-
-
 def beside(path):
     """Where a new file is until it takes the place of path; None for a device
     or a pipe, whose place it cannot take."""
@@ -152,19 +143,14 @@ def try_file(path):
     if os.path.exists(path) and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     new = beside(path)
-    if new and not stream_at(path):
+    if new:
         with open(new, 'w', encoding='utf-8'):
             os.unlink(new)
 
 
 def write_file(path, text):
     """A file is at every moment the old one or the new one, whole."""
-    stream, new = stream_at(path), beside(path)
-    if stream:
-        error = tell(text, stream)
-        if error:
-            raise error
-        return
+    new = beside(path)
     try:
         with open(new or path, 'w', encoding='utf-8') as file:
             file.write(text + '\n')
