@@ -42,7 +42,7 @@ def size(count):
 def figure(us):
     if us is None:
         return '-'
-    return f'{us:.2f}' if us < 10 else f'{us:.1f}'
+    return f'{us:.2f}' if us < 10 else f'{us:.1f}' if us < 100 else f'{us:.0f}'
 
 
 def p50(row):
@@ -54,7 +54,7 @@ def table(path):
     """One file of the benchmark as Markdown."""
     data = read(path)
     peers = [peer['name'] for peer in data['peers']]
-    head = ['bytes', 'path', 'onehop p50', 'p99', *peers, 'best of NCCL / onehop']
+    head = ['bytes', 'path', 'onehop p50', 'p99', *peers, 'best peer / onehop']
     lines = ['| ' + ' | '.join(head) + ' |', '|---' * len(head) + '|']
     rows = {}
     for row in data['rows']:

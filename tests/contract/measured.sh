@@ -1,19 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# scripts/measure_gpus.py: the tables of docs/measurements/gpu.md are those of
-# the raw files, and what it does on the fakes of the driver and of NCCL. The
+# scripts/measure_gpus.py: the tables of docs/measurements are those of the raw
+# files, and what it does on the fakes of the driver and of NCCL. The
 # figures of README.md's beginning are of them, too.
 . "$(dirname "$0")/../tap.sh"
 
 measure=$SOURCE/scripts/measure_gpus.py
-page=$(<"$SOURCE/docs/measurements/gpu.md")
-for file in "$SOURCE"/docs/measurements/gpu-*-{peers,pinned}.json; do
+raw=$SOURCE/docs/measurements
+for file in "$raw"/gpu-*-{peers,pinned}.json "$raw"/host-*-{any,comm}.json; do
+	case $file in
+	*-moved-*) continue ;; # for one figure of its own
+	*/gpu-*) page=$(<"$raw/gpu.md") ;;
+	*) page=$(<"$raw/README.md") ;;
+	esac
 	out=$("$measure" --table "$file")
 	is $? 0 "$(basename "$file"): has a table"
 	((${#out} > 500))
 	ok $? "$(basename "$file"): of some length"
-	has "$page" "$out" "$(basename "$file"): gpu.md has it as it is"
-	has "$page" "$(basename "$file")" "$(basename "$file"): gpu.md names it"
+	has "$page" "$out" "$(basename "$file"): the page has it as it is"
+done
+for file in "$raw"/*.json; do
+	name=$(basename "$file")
+	# host-near-64K-two-shot-string.json is host-near-64K-ALGORITHM-STORES.json
+	pattern=$(sed -E 's/(host-(near|far)-64K)-.*/\1-/; s/host-xeon-.*/host-xeon-RANKS-ALLOC/' \
+		<<<"$name")
+	has "$(cat "$raw"/*.md)" "$pattern" "$name: a page names it"
 done
 
 # at_8k WAY SUBJECT: p50 in us, to one place
