@@ -370,6 +370,9 @@ static bool run_pass(struct worker *w, struct job *job, const struct pass *pass,
 {
 	bool data = job->command->kind == BENCH_CALLS;
 
+	/* nothing would have replaced the poison */
+	if (!pass->untimed && !pass->ticks && !pass->timed)
+		return true;
 	return (!data || fine(write_inputs(w, job), reply)) &&
 	       replay_all(w, job, pass, reply) &&
 	       fine(w->subject->health(&w->seat), reply) &&

@@ -102,6 +102,8 @@ told '[.rows[] | [.dtype, .op, .wrong, .refused]]' \
 is "$(cat "$scratch/err")" "" "and nothing is refused"
 timeout 60 "${bench[@]}" --sizes 64 -n 6 --calls 4 >"$scratch/out" 2>&1
 is $? 0 "warmed up by time: exit code 0"
+runs 0 --sizes 64 -n 1 -w 0
+told '.rows[0].wrong' 0 "rounds of one replay, of which the first half is none"
 runs 0 --sizes 64,1000000 --calls 2
 told '[.rows[].wrong]' '[0,0]' "fewer calls than buffers"
 runs 0 --sizes 64 --csv "$scratch/csv"
