@@ -253,7 +253,8 @@ static bool take_turn(struct run *run, struct slot *slot,
 	return true;
 }
 
-/* A peer that failed is ended, and the run goes on without it. */
+/* A peer that failed is ended, and the run goes on without it: two floors are
+ * of one team. */
 static bool survive(struct run *run, struct slot *slot,
 		    const struct bench_failure *failure)
 {
@@ -261,7 +262,9 @@ static bool survive(struct run *run, struct slot *slot,
 	bench_team_end(slot->team, false, NULL);
 	if (!slot->team->is_peer || failure->exit_code > 128)
 		return false;
-	slot->off = true;
+	for (size_t i = 0; i < run->slot_count; i++)
+		if (run->slots[i].team == slot->team)
+			run->slots[i].off = true;
 	if (slot->row)
 		snprintf(slot->row->why, sizeof(slot->row->why), "failed");
 	return true;

@@ -279,6 +279,13 @@ runs 0 --sizes 64
 complains "floor rank"
 told '[.floors.flag_exchange_us.before, .floors.flag_place, .rows[0].flag_exchange_us]' \
 	'[null,null,null]' "floors that cannot be had are not told"
+# two prepare the long exchange, two the case's first floor
+plays "${two[@]}" 'error cuMemHostGetDevicePointer_v2 999 4'
+runs 1 --sizes 64,128
+complains "cuMemHostGetDevicePointer_v2 failed, code 999"
+told '[.rows[] | [.bytes, .wrong, .flag_exchange_us]], (.floors | [.kernels, .flag_exchange_us.after])' \
+	'[[64,0,null],[128,0,null]]
+[[],null]' "the run goes on without floors that fail in it"
 
 # Nothing to run on
 plays 'devices 0'
