@@ -14,11 +14,11 @@
 #include "bench/interrupt.h"
 #include "bench/ranks.h"
 #include "bench/run.h"
-#include "tools/bench_file.h"
 #include "tools/bench_options.h"
 #include "tools/bench_write.h"
 #include "tools/binding.h"
 #include "tools/command.h"
+#include "tools/output_file.h"
 
 /* What the watcher's functions share. */
 struct show {
@@ -241,7 +241,7 @@ static bool write_sink(const struct bench_sink *sink, char *text)
 	if (!fine)
 		fprintf(stderr, "onehop bench: out of memory\n");
 	else if (sink->path)
-		fine = bench_file_write(sink->path, text);
+		fine = output_file_write("onehop bench", sink->path, text);
 	else
 		fputs(text, stdout);
 	free(text);
@@ -272,8 +272,12 @@ static void write_all(const struct bench_options *options, struct show *show,
 
 static bool sinks_are_writable(const struct bench_options *options)
 {
-	return (!options->json.path || bench_file_probe(options->json.path)) &&
-	       (!options->csv.path || bench_file_probe(options->csv.path));
+	const char *paths[] = {options->json.path, options->csv.path};
+
+	for (int i = 0; i < 2; i++)
+		if (paths[i] && !output_file_probe("onehop bench", paths[i]))
+			return false;
+	return true;
 }
 
 static int run(const struct bench_options *options,
@@ -329,9 +333,9 @@ int command_bench(int argc, char **argv)
 	    !(options.csv.wanted && !options.csv.path))
 		show.text = stdout;
 	show.files = options.json.path || options.csv.path;
-	/* the end of the text's reader is not theirs */
 	/* beyond a limit of file sizes an error, not the end */
 	signal(SIGXFSZ, SIG_IGN);
+	/* the end of the text's reader is not theirs */
 	if (show.files)
 		signal(SIGPIPE, SIG_IGN);
 	if (!bench_interrupt_open())

@@ -4,8 +4,8 @@
  * stdout, JSON there or to a file; what is measured now to stderr, if it is a
  * terminal.
  */
-#include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +13,7 @@
 #include "base/settings.h"
 #include "bench/sizes.h"
 #include "tools/command.h"
+#include "tools/output_file.h"
 #include "tools/probe_write.h"
 
 #define DEFAULT_BYTES (256ull << 20)
@@ -200,30 +201,22 @@ static bool wants_colour(void)
 	return isatty(STDOUT_FILENO) && !(no && *no);
 }
 
-static bool can_open(const char *path, const char *mode, FILE **file)
-{
-	*file = fopen(path, mode);
-	if (!*file)
-		fprintf(stderr, "onehop probe: %s: %s\n", path,
-			strerror(errno));
-	return *file;
-}
-
 static int show_json(const struct settings *settings, const struct probe *probe)
 {
-	FILE *file = stdout;
-	bool written;
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&text, &bytes);
+	bool fine = out && probe_write_json(probe, &settings->about, out);
 
-	if (settings->path && !can_open(settings->path, "we", &file))
-		return EXIT_ENVIRONMENT;
-	written = probe_write_json(probe, &settings->about, file);
-	if (settings->path)
-		written = !fclose(file) && written;
-	if (written)
-		return EXIT_FINE;
-	fprintf(stderr, "onehop probe: writing %s failed\n",
-		settings->path ? settings->path : "JSON");
-	return EXIT_ENVIRONMENT;
+	fine = out && !fclose(out) && fine;
+	if (!fine)
+		fprintf(stderr, "onehop probe: no memory\n");
+	else if (settings->path)
+		fine = output_file_write("onehop probe", settings->path, text);
+	else
+		fputs(text, stdout);
+	free(text);
+	return fine ? EXIT_FINE : EXIT_ENVIRONMENT;
 }
 
 static int show(const struct settings *settings, const struct probe *probe)
@@ -274,7 +267,6 @@ int command_probe(int argc, char **argv)
 			    .timeout_ns = DEFAULT_TIMEOUT_S * NS_PER_S},
 	};
 	struct probe *probe;
-	FILE *file;
 	int code = read_options(argc, argv, &settings);
 
 	if (code)
@@ -286,11 +278,10 @@ int command_probe(int argc, char **argv)
 	if (oh__settings_check())
 		return explain(oh_last_error()->status);
 	/* what is there stays until there is something to put in its place */
-	if (settings.path) {
-		if (!can_open(settings.path, "ae", &file))
-			return EXIT_ENVIRONMENT;
-		fclose(file);
-	}
+	if (settings.path && !output_file_probe("onehop probe", settings.path))
+		return EXIT_ENVIRONMENT;
+	/* beyond a limit of file sizes an error, not the end */
+	signal(SIGXFSZ, SIG_IGN);
 	if (isatty(STDERR_FILENO))
 		settings.options.progress = show_progress;
 	settings.about.argc = argc - 1;

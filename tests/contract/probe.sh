@@ -71,10 +71,24 @@ fi
 runs 0 "$two" --json - --quick
 is "$(head -c 1 out)" "{" "- is stdout"
 runs 3 "$two" --json /dev/full
-has "$(cat err)" "writing /dev/full failed" "a full device"
+has "$(cat err)" "/dev/full: writing failed: No space left" "a full device"
 runs 3 "$two" --json /nowhere/file
-has "$(cat err)" "/nowhere/file: No such file" "a file that cannot be written"
+has "$(cat err)" "/nowhere/file: cannot be written: No such file" "a file that cannot be written"
 is "$(cat out)" "" "nothing is measured for it"
+# The file is whole, the old one, or not there. 1 KiB is less than any JSON.
+printf '%b' "$two" >cuda
+mkdir files
+echo old >files/json
+(
+	ulimit -f 1
+	timeout 60 "$onehop" probe --bytes 64K --quick --json files/json 2>&1 >/dev/null | cat
+	exit "${PIPESTATUS[0]}"
+) >err
+is $? 3 "no room for the whole file: exit code 3"
+has "$(cat err)" "onehop probe: files/json: writing failed: File too large" "it says why"
+is "$(head -c 9 files/json)" old "the old one is unharmed"
+runs 77 'devices 0\n' --json files/new
+is "$(ls files)" json "and nothing is left half or empty"
 ONEHOP_DEVICE_SHARE=fd runs 3 "$two" --quick
 is "$(cat err)" "onehop probe: ONEHOP_DEVICE_SHARE is 'fd', it takes one of auto|descriptor|ipc|none" \
 	"a setting that is malformed is an error, said once"

@@ -4,7 +4,7 @@
  * the disk, and renamed: at every moment its place holds the old one or the
  * new one, whole.
  */
-#include "tools/bench_file.h"
+#include "tools/output_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool complain(const char *path, const char *what)
+static bool complain(const char *who, const char *path, const char *what)
 {
-	fprintf(stderr, "onehop bench: %s: %s: %s\n", path, what,
-		strerror(errno));
+	fprintf(stderr, "%s: %s: %s: %s\n", who, path, what, strerror(errno));
 	return false;
 }
 
@@ -40,22 +39,23 @@ static bool names(const char *path, char *place, char *beside)
 	       snprintf(beside, PATH_MAX, "%s.XXXXXX", final) < PATH_MAX;
 }
 
-static int open_beside(const char *path, char *place, char *beside)
+static int open_beside(const char *who, const char *path, char *place,
+		       char *beside)
 {
 	int fd;
 
 	if (!names(path, place, beside)) {
 		errno = ENAMETOOLONG;
-		complain(path, "cannot be written");
+		complain(who, path, "cannot be written");
 		return -1;
 	}
 	fd = mkostemp(beside, O_CLOEXEC);
 	if (fd < 0)
-		complain(path, "cannot be written");
+		complain(who, path, "cannot be written");
 	return fd;
 }
 
-bool bench_file_probe(const char *path)
+bool output_file_probe(const char *who, const char *path)
 {
 	char place[PATH_MAX], beside[PATH_MAX];
 	int fd;
@@ -63,9 +63,9 @@ bool bench_file_probe(const char *path)
 	if (is_special(path)) {
 		if (!access(path, W_OK))
 			return true;
-		return complain(path, "cannot be written");
+		return complain(who, path, "cannot be written");
 	}
-	fd = open_beside(path, place, beside);
+	fd = open_beside(who, path, place, beside);
 	if (fd < 0)
 		return false;
 	close(fd);
@@ -90,13 +90,13 @@ static bool write_all(int fd, const char *text)
 	return true;
 }
 
-static bool write_special(const char *path, const char *text)
+static bool write_special(const char *who, const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	bool fine = fd >= 0 && write_all(fd, text);
 
 	if (!fine)
-		complain(path, "writing failed");
+		complain(who, path, "writing failed");
 	if (fd >= 0)
 		close(fd);
 	return fine;
@@ -116,15 +116,15 @@ static mode_t mode_for(const char *place)
 	return 0666 & ~mask;
 }
 
-bool bench_file_write(const char *path, const char *text)
+bool output_file_write(const char *who, const char *path, const char *text)
 {
 	char place[PATH_MAX], beside[PATH_MAX];
 	bool fine;
 	int fd;
 
 	if (is_special(path))
-		return write_special(path, text);
-	fd = open_beside(path, place, beside);
+		return write_special(who, path, text);
+	fd = open_beside(who, path, place, beside);
 	if (fd < 0)
 		return false;
 	fine = write_all(fd, text) && !fchmod(fd, mode_for(place)) &&
@@ -132,7 +132,7 @@ bool bench_file_write(const char *path, const char *text)
 	fine = !close(fd) && fine;
 	if (fine && !rename(beside, place))
 		return true;
-	complain(path, "writing failed");
+	complain(who, path, "writing failed");
 	unlink(beside);
 	return false;
 }

@@ -4,15 +4,15 @@
  * renamed. Devices and pipes are written to directly, a link's target stays
  * where it is.
  */
-#ifndef OH_TOOLS_BENCH_FILE_H
-#define OH_TOOLS_BENCH_FILE_H
+#ifndef OH_TOOLS_OUTPUT_FILE_H
+#define OH_TOOLS_OUTPUT_FILE_H
 
 #include <stdbool.h>
 
 /* Can it be written later? false after a message on stderr. */
-bool bench_file_probe(const char *path);
+bool output_file_probe(const char *who, const char *path);
 
 /* false after a message on stderr; what was there before is then unharmed. */
-bool bench_file_write(const char *path, const char *text);
+bool output_file_write(const char *who, const char *path, const char *text);
 
 #endif
