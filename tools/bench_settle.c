@@ -6,6 +6,7 @@
 #include "base/settings.h"
 #include "collective/device.h"
 #include "tools/bench_options.h"
+#include "tools/output_file.h"
 
 static bool complain(const char *text)
 {
@@ -126,6 +127,20 @@ static bool peers_agree(const struct bench_options *options)
 	return true;
 }
 
+static bool sinks_agree(const struct bench_sink *json,
+			const struct bench_sink *csv)
+{
+	if (!json->wanted || !csv->wanted || !json->path != !csv->path)
+		return true;
+	if (!json->path)
+		return complain("--json and --csv: both would go to stdout; "
+				"name a file for one of them");
+	if (output_file_same(json->path, csv->path))
+		return complain("--json and --csv: both would be the same "
+				"file; name another for one of them");
+	return true;
+}
+
 static bool options_agree(const struct bench_options *options)
 {
 	bool range = options->first || options->last || options->factor ||
@@ -144,11 +159,7 @@ static bool options_agree(const struct bench_options *options)
 	}
 	if (options->device && !device_agrees(options))
 		return false;
-	if (options->json.wanted && !options->json.path &&
-	    options->csv.wanted && !options->csv.path)
-		return complain("--json and --csv: both would go to stdout; "
-				"name a file for one of them");
-	return true;
+	return sinks_agree(&options->json, &options->csv);
 }
 
 static bool fill_sizes(struct bench_options *options)

@@ -55,6 +55,33 @@ static int open_beside(const char *who, const char *path, char *place,
 	return fd;
 }
 
+/* The name that a path has without links. Of a file that is not there only its
+ * folder need be. */
+static bool resolve(const char *path, char *resolved)
+{
+	const char *slash = strrchr(path, '/'),
+		   *name = slash ? slash + 1 : path;
+	char folder[PATH_MAX];
+	size_t used;
+
+	if (realpath(path, resolved))
+		return true;
+	snprintf(folder, sizeof(folder), "%.*s.", (int)(name - path), path);
+	if (!realpath(folder, resolved))
+		return false;
+	used = strlen(resolved);
+	return (size_t)snprintf(resolved + used, PATH_MAX - used, "/%s", name) <
+	       PATH_MAX - used;
+}
+
+bool output_file_same(const char *path, const char *other)
+{
+	char one[PATH_MAX], two[PATH_MAX];
+
+	return !is_special(path) && resolve(path, one) && resolve(other, two) &&
+	       !strcmp(one, two);
+}
+
 bool output_file_probe(const char *who, const char *path)
 {
 	char place[PATH_MAX], beside[PATH_MAX];

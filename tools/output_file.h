@@ -9,6 +9,9 @@
 
 #include <stdbool.h>
 
+/* Would one take the other's place? Not on a device or pipe. */
+bool output_file_same(const char *path, const char *other);
+
 /* Can it be written later? false after a message on stderr. */
 bool output_file_probe(const char *who, const char *path);
 

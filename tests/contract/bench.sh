@@ -102,6 +102,17 @@ has "$(cat "$scratch/err")" "writing to stdout failed" "and a word about it"
 is $? 3 "the file is full: exit code 3"
 is "$(tail -n 1 "$scratch/out")" "# not complete: the output cannot be written" \
 	"the last line says so"
+mkdir "$scratch/files"
+ln -s . "$scratch/files/link"
+for other in same ./same link/same "$scratch/files/same"; do
+	(cd "$scratch/files" && timeout 60 "${bench[@]}" --ranks 2 --sizes 64 -n 5 \
+		--json same --csv "$other") >"$scratch/out" 2>"$scratch/err"
+	is $? 2 "--json same --csv $other: exit code 2"
+	has "$(cat "$scratch/err")" "both would be the same file" "it says why"
+	: >"$scratch/files/same"
+done
+measures --ranks 2 --sizes 64 -n 5 --json "$scratch/files/same" --csv "$scratch/files/other"
+measures --ranks 2 --sizes 64 -n 5 --json /dev/null --csv /dev/null
 # who takes a locale over may print numbers with a comma
 is "$(grep -rlwE 'setlocale|newlocale|uselocale' "$SOURCE"/{src,tools,bench})" "" \
 	"no locale is taken over: numbers have points"
