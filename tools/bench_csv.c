@@ -39,7 +39,10 @@ static void csv_row(FILE *out, const struct bench_plan *plan,
 		fprintf(out, ",,,,,");
 	if (row->measured && row->checked)
 		fprintf(out, "%" PRIu64, row->wrong);
-	fprintf(out, ",%.6g,", row->flag_us);
+	fputc(',', out);
+	if (row->flag_us > 0)
+		fprintf(out, "%.6g", row->flag_us);
+	fputc(',', out);
 	if (row->measured && row->ratio > 0)
 		fprintf(out, "%.6g", row->ratio);
 	fputc(',', out);

@@ -279,6 +279,8 @@ runs 0 --sizes 64
 complains "floor rank"
 told '[.floors.flag_exchange_us.before, .floors.flag_place, .rows[0].flag_exchange_us]' \
 	'[null,null,null]' "floors that cannot be had are not told"
+runs 0 --sizes 64 --csv "$scratch/csv"
+is "$(tail -n 1 "$scratch/csv" | cut -d, -f17)" "" "neither in CSV"
 # two prepare the long exchange, two the case's first floor
 plays "${two[@]}" 'error cuMemHostGetDevicePointer_v2 999 4'
 runs 1 --sizes 64,128
