@@ -5,6 +5,17 @@
 
 #include "tools/bench_write.h"
 
+/* 67108864 is 64M, whatever the kind. */
+static bool is_default(enum oh__setting setting, const char *text)
+{
+	const char *standard = oh__setting_row(setting)->standard;
+	uint64_t value, due;
+
+	return !strcmp(text, standard) ||
+	       (oh__parse_bytes(text, &value) &&
+		oh__parse_bytes(standard, &due) && value == due);
+}
+
 int bench_settings_changed(bool device, enum oh__setting *list)
 {
 	static const struct {
@@ -27,10 +38,9 @@ int bench_settings_changed(bool device, enum oh__setting *list)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		const char *text = oh__setting_text(rows[i].setting);
-		const char *standard =
-			oh__setting_row(rows[i].setting)->standard;
 
-		if (rows[i].device == device && text && strcmp(text, standard))
+		if (rows[i].device == device && text &&
+		    !is_default(rows[i].setting, text))
 			list[count++] = rows[i].setting;
 	}
 	return count;

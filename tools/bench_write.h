@@ -35,7 +35,7 @@ char *bench_json(const struct bench_about *about, const struct bench_plan *plan,
 char *bench_csv(const struct bench_plan *plan,
 		const struct bench_result *result);
 
-/* The settings of that memory whose text is not the default's, of
+/* The settings of that memory whose value is not the default, of
  * OH__SETTING_COUNT at most; how many. The ranks have checked them. */
 int bench_settings_changed(bool device, enum oh__setting *list);
 

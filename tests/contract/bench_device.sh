@@ -159,6 +159,11 @@ says "# settings  ONEHOP_DEVICE_SHARE=ipc"
 says "through host memory"
 ONEHOP_DEVICE_SHARE=auto runs 0 --sizes 64
 told '[.settings, .floors.flag_place]' '[{},"GPU memory"]' "a default that is set is none"
+ONEHOP_DEVICE_BYTES=67108864 runs 0 --sizes 64
+told '.settings' '{}' "nor one in other digits"
+is "$(grep -c '^# settings' "$scratch/out")" 0 "in the text too"
+ONEHOP_DEVICE_BYTES=67108880 runs 0 --sizes 64
+told '.settings' '{"ONEHOP_DEVICE_BYTES":"67108880"}' "another number is told"
 table=1K:flags:1x32:100,8K:one-shot:2x64:0,64K:two-shot:2x96:0,128K:chunks:4x64:0
 ONEHOP_DEVICE_TABLE=$table runs 0 --sizes 64,4K,16K,200K --calls 3
 says "# settings  ONEHOP_DEVICE_TABLE=$table"
