@@ -7,6 +7,7 @@
 #include "tools/bench_write.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 bool bench_reduces(enum oh_collective collective)
@@ -155,35 +156,50 @@ static void head_settings(FILE *out, bool device)
 			oh__setting_text(list[i]));
 }
 
-/* "100", or "20 to 100": rows differ. */
-static const char *span(int one, int other, char *text, size_t room)
+struct span {
+	int least, most;
+};
+
+static void widen(struct span *span, int number)
 {
-	if (one == other)
-		snprintf(text, room, "%d", one);
+	if (number < span->least)
+		span->least = number;
+	if (number > span->most)
+		span->most = number;
+}
+
+/* "100", or "20 to 100": rows differ. */
+static const char *span_text(struct span span, char *text, size_t room)
+{
+	if (span.least == span.most)
+		snprintf(text, room, "%d", span.least);
 	else
-		snprintf(text, room, "%d to %d", one < other ? one : other,
-			 one < other ? other : one);
+		snprintf(text, room, "%d to %d", span.least, span.most);
 	return text;
 }
 
 static void head_device(FILE *out, const struct bench_about *about,
 			const struct bench_plan *plan)
 {
-	const struct bench_case *first = &plan->cases[0];
-	const struct bench_case *last = &plan->cases[plan->case_count - 1];
+	struct span buffers = {INT_MAX, 0}, calls = buffers, replays = buffers;
 	char a[32], b[32];
 
+	for (size_t i = 0; i < plan->case_count; i++) {
+		widen(&buffers, (int)plan->cases[i].buffers);
+		widen(&calls, plan->cases[i].calls);
+		widen(&replays, plan->cases[i].iterations);
+	}
 	head_gpus(out, &about->gpus);
 	head_device_ranks(out, &plan->frame);
 	fprintf(out, "# memory    device, out of place, %s buffers in turn\n",
-		span((int)first->buffers, (int)last->buffers, a, sizeof(a)));
+		span_text(buffers, a, sizeof(a)));
 	fprintf(out,
 		"# method    %s: %s calls a replay, %s replays; a time is that "
 		"of the rank\n"
 		"#           that started last, divided by the calls\n",
 		plan->frame.graph ? "graph" : "eager",
-		span(first->calls, last->calls, a, sizeof(a)),
-		span(first->iterations, last->iterations, b, sizeof(b)));
+		span_text(calls, a, sizeof(a)),
+		span_text(replays, b, sizeof(b)));
 }
 
 static void head_host(FILE *out, const struct bench_about *about,
