@@ -134,23 +134,24 @@ static bool is_whole(int gpus)
 
 /* The writers. */
 
-/* Where it was measured, and how; a word that is no text is null. */
+/* Where it was measured, and how; a byte that is no text is U+FFFD. */
 static bool is_stamped(json_t *root)
 {
-	const char *driver, *kernel, *version, *word, *end;
-	json_t *cuda_version, *none;
+	const char *driver, *kernel, *version, *word, *mended, *end;
+	json_t *cuda_version;
 
-	return !json_unpack(root, "{s:s, s:s, s:{s:s}, s:{s:s, s:o}, s:[s, o]}",
+	return !json_unpack(root, "{s:s, s:s, s:{s:s}, s:{s:s, s:o}, s:[s, s]}",
 			    "version", &version, "end_time", &end, "machine",
 			    "kernel", &kernel, "device", "driver_version",
 			    &driver, "cuda_version", &cuda_version, "arguments",
-			    &word, &none) &&
+			    &word, &mended) &&
 	       !strcmp(kernel, about.machine.kernel) &&
 	       !strcmp(driver, about.driver) &&
 	       !strcmp(version, oh_version()) &&
 	       (probe.cuda ? !strcmp(json_string_value(cuda_version), "12.0")
 			   : json_is_null(cuda_version)) &&
-	       strlen(end) == 20 && !strcmp(word, quick) && json_is_null(none);
+	       strlen(end) == 20 && !strcmp(word, quick) &&
+	       !strcmp(mended, "\xef\xbf\xbd");
 }
 
 static bool is_json(void)

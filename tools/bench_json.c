@@ -9,6 +9,7 @@
 
 #include "tools/bench_write.h"
 #include "tools/stamp_json.h"
+#include "tools/text_json.h"
 
 static json_t *number_or_null(bool known, double value)
 {
@@ -102,7 +103,7 @@ static json_t *json_gpus(const struct bench_gpus *gpus)
 	json_t *list = json_array();
 
 	for (int i = 0; i < gpus->count; i++)
-		json_array_append_new(list, json_string(gpus->name[i]));
+		json_array_append_new(list, text_json(gpus->name[i]));
 	return list;
 }
 
@@ -117,10 +118,11 @@ static json_t *json_ways(const struct bench_result *result, int ranks)
 			if (i != j)
 				json_array_append_new(
 					list,
-					json_pack("{s:i, s:i, s:s, s:s}",
+					json_pack("{s:i, s:i, s:s, s:o}",
 						  "from", i, "to", j,
 						  "placement", way->placement,
-						  "reason", way->reason));
+						  "reason",
+						  text_json(way->reason)));
 		}
 	return list;
 }
@@ -133,7 +135,7 @@ static json_t *json_settings(bool device)
 
 	for (int i = 0; i < count; i++)
 		json_object_set_new(object, oh__setting_row(list[i])->name,
-				    json_string(oh__setting_text(list[i])));
+				    text_json(oh__setting_text(list[i])));
 	return object;
 }
 

@@ -10,27 +10,11 @@
 
 #include "tools/doctor_write.h"
 #include "tools/machine_json.h"
-
-/* Bytes that are no UTF-8 make no JSON: they are shown as question marks. */
-static json_t *text(const char *value)
-{
-	json_t *string = json_string(value);
-	char *plain;
-
-	if (string)
-		return string;
-	plain = strdup(value);
-	for (char *at = plain; at && *at; at++)
-		if ((unsigned char)*at > 126)
-			*at = '?';
-	string = plain ? json_string(plain) : json_null();
-	free(plain);
-	return string;
-}
+#include "tools/text_json.h"
 
 static json_t *text_or_null(const char *value)
 {
-	return value && *value ? text(value) : json_null();
+	return value && *value ? text_json(value) : json_null();
 }
 
 static json_t *count_or_null(uint64_t value)
@@ -68,9 +52,9 @@ static json_t *list_inputs(const struct diagnosis *d)
 
 	for (int i = 0; i < d->input_count; i++)
 		json_array_append_new(
-			list,
-			json_pack("{s:o, s:s}", "file", text(d->inputs[i].file),
-				  "kind", input_kind_name(d->inputs[i].kind)));
+			list, json_pack("{s:o, s:s}", "file",
+					text_json(d->inputs[i].file), "kind",
+					input_kind_name(d->inputs[i].kind)));
 	return list;
 }
 
@@ -85,7 +69,7 @@ static json_t *list_steps(const struct gate *gate)
 			list,
 			json_pack("{s:s, s:o, s:s, s:o, s:o, s:b, s:b, s:o}",
 				  "id", step->id, "question",
-				  text(step->question), "answer",
+				  text_json(step->question), "answer",
 				  gate_answer_name(step->answer), "evidence",
 				  text_or_null(step->evidence), "origin",
 				  text_or_null(step->origin), "reached",
@@ -101,9 +85,10 @@ static json_t *list_overrides(const struct gate *gate)
 
 	for (int i = 0; i < gate->override_count; i++)
 		json_array_append_new(
-			list, json_pack("{s:o, s:o}", "what",
-					text(gate->overrides[i].what), "risk",
-					text_or_null(gate->overrides[i].risk)));
+			list,
+			json_pack("{s:o, s:o}", "what",
+				  text_json(gate->overrides[i].what), "risk",
+				  text_or_null(gate->overrides[i].risk)));
 	return list;
 }
 
@@ -112,7 +97,7 @@ static json_t *list_assumed(const struct gate *gate)
 	json_t *list = json_array();
 
 	for (int i = 0; i < gate->assumed_count; i++)
-		json_array_append_new(list, text(gate->assumed[i]));
+		json_array_append_new(list, text_json(gate->assumed[i]));
 	return list;
 }
 
@@ -150,7 +135,8 @@ static json_t *gate_json(const struct gate *gate)
 		"assumed", list_assumed(gate));
 
 	if (gate->transport) {
-		json_object_set_new(object, "transport", text(gate->transport));
+		json_object_set_new(object, "transport",
+				    text_json(gate->transport));
 		json_object_set_new(object, "pairs", list_pairs(gate));
 	}
 	return object;
@@ -173,8 +159,8 @@ static json_t *log_groups(const struct log_facts *log)
 		json_t *list = json_array();
 
 		for (int k = 0; k < log->groups[i].count; k++)
-			json_array_append_new(list,
-					      text(log->groups[i].backend[k]));
+			json_array_append_new(
+				list, text_json(log->groups[i].backend[k]));
 		json_object_set_new(groups, log->groups[i].group, list);
 	}
 	return groups;
@@ -189,7 +175,7 @@ static json_t *log_pairs(const struct log_facts *log)
 
 		snprintf(key, sizeof(key), "%d->%d", log->pairs[i].from,
 			 log->pairs[i].to);
-		json_object_set_new(pairs, key, text(log->pairs[i].via));
+		json_object_set_new(pairs, key, text_json(log->pairs[i].via));
 	}
 	return pairs;
 }
@@ -214,7 +200,7 @@ static json_t *log_settings(const struct log_facts *log)
 	json_t *list = json_array();
 
 	for (int i = 0; i < log->nccl_setting_count; i++)
-		json_array_append_new(list, text(log->nccl_settings[i]));
+		json_array_append_new(list, text_json(log->nccl_settings[i]));
 	return list;
 }
 
@@ -224,7 +210,7 @@ static json_t *log_cache(const struct log_facts *log)
 		return json_null();
 	return json_pack("{s:o, s:o}", "action",
 			 text_or_null(log->p2p_cache_action), "file",
-			 text(log->p2p_cache_file));
+			 text_json(log->p2p_cache_file));
 }
 
 static json_t *log_v2(const struct log_facts *log)
@@ -263,9 +249,9 @@ static json_t *log_json(const struct log_facts *log)
 		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
 		"s:b, s:b}",
 		"engine", text_or_null(log_engine_name(log->engine)), "version",
-		log->version.known ? text(log->version.text) : json_null(),
+		log->version.known ? text_json(log->version.text) : json_null(),
 		"custom_all_reduce", log_custom(log), "nccl_version",
-		log->nccl.known ? text(log->nccl.text) : json_null(),
+		log->nccl.known ? text_json(log->nccl.text) : json_null(),
 		"nccl_transport",
 		text_or_null(log_transport_name(log->transport)), "symm_mem",
 		text_or_null(log_symm_mem_name(log->symm_mem)), "model",
@@ -317,7 +303,7 @@ static void add_figure(json_t *object, json_t *sources, const char *key,
 
 	json_object_set_new(object, key, number_or_null(known, figure->value));
 	if (known)
-		json_object_set_new(sources, key, text(figure->source));
+		json_object_set_new(sources, key, text_json(figure->source));
 }
 
 static json_t *list_paths(const struct budget *b)
@@ -349,7 +335,7 @@ static json_t *list_paths(const struct budget *b)
 					       path->low_tokens_per_second),
 				number_or_null(rate,
 					       path->high_tokens_per_second),
-				"source", text(path->time->source)));
+				"source", text_json(path->time->source)));
 	}
 	return list;
 }
@@ -440,7 +426,7 @@ static json_t *list_findings(const struct diagnosis *d)
 			json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "id", f->id,
 				  "severity",
 				  finding_severity_name(f->severity), "title",
-				  text(f->title), "evidence",
+				  text_json(f->title), "evidence",
 				  text_or_null(f->evidence), "consequence",
 				  text_or_null(f->consequence), "remedy",
 				  text_or_null(f->remedy)));
@@ -456,7 +442,7 @@ static json_t *list_summary(const struct diagnosis *d)
 		json_array_append_new(list,
 				      json_pack("{s:s, s:o}", "label",
 						d->summary[i].label, "text",
-						text(d->summary[i].text)));
+						text_json(d->summary[i].text)));
 	return list;
 }
 

@@ -4,6 +4,7 @@
 
 #include "tools/probe_write.h"
 #include "tools/stamp_json.h"
+#include "tools/text_json.h"
 
 static json_t *figure_json(const struct probe_figure *figure)
 {
@@ -34,9 +35,9 @@ static json_t *problem_json(const struct probe_problem *problem)
 {
 	if (problem->trouble == PROBE_FINE)
 		return json_null();
-	return json_pack("{s:s?, s:s?, s:i, s:s}", "step", problem->step,
+	return json_pack("{s:s?, s:s?, s:i, s:o}", "step", problem->step,
 			 "call", problem->call, "code", problem->code,
-			 "code_name", problem->code_name);
+			 "code_name", text_json(problem->code_name));
 }
 
 /* -1 is not known. */
@@ -48,14 +49,6 @@ static json_t *answer_json(int answer)
 static json_t *number_json(int number)
 {
 	return number < 0 ? json_null() : json_integer(number);
-}
-
-/* What a driver says need not be UTF-8. */
-static json_t *text_json(const char *text)
-{
-	json_t *string = json_string(text);
-
-	return string ? string : json_null();
 }
 
 static json_t *host_json(const struct probe_gpu *gpu)

@@ -3,9 +3,11 @@
 
 #include <time.h>
 
+#include "tools/text_json.h"
+
 json_t *stamp_text(const char *text)
 {
-	return *text ? json_string(text) : json_null();
+	return *text ? text_json(text) : json_null();
 }
 
 json_t *stamp_time(void)
@@ -21,21 +23,18 @@ json_t *stamp_time(void)
 
 json_t *stamp_machine(const struct bench_machine *machine)
 {
-	return json_pack("{s:o, s:s, s:i, s:i, s:i, s:f}", "cpu",
-			 stamp_text(machine->cpu), "kernel", machine->kernel,
-			 "cores", machine->cores, "processors",
-			 machine->processors, "numa_nodes", machine->numa_nodes,
-			 "load", machine->load);
+	return json_pack("{s:o, s:o, s:i, s:i, s:i, s:f}", "cpu",
+			 stamp_text(machine->cpu), "kernel",
+			 text_json(machine->kernel), "cores", machine->cores,
+			 "processors", machine->processors, "numa_nodes",
+			 machine->numa_nodes, "load", machine->load);
 }
 
 json_t *stamp_words(int argc, char **argv)
 {
 	json_t *list = json_array();
 
-	for (int i = 0; i < argc; i++) {
-		json_t *word = json_string(argv[i]);
-
-		json_array_append_new(list, word ? word : json_null());
-	}
+	for (int i = 0; i < argc; i++)
+		json_array_append_new(list, text_json(argv[i]));
 	return list;
 }

@@ -13,7 +13,7 @@
 /* Now, UTC: "2026-01-31T12:00:00Z". */
 json_t *stamp_time(void);
 json_t *stamp_machine(const struct bench_machine *machine);
-/* A command line; null where a word is not UTF-8, so that places are kept. */
+/* A command line. */
 json_t *stamp_words(int argc, char **argv);
 /* null for "". */
 json_t *stamp_text(const char *text);

@@ -2,11 +2,12 @@
 /*
  * A machine in JSON, for `onehop topo` and `onehop doctor`. Keys are only ever
  * added. What is not known is null, never 0, and "origins" says where each
- * datum that is known comes from. Texts of a machine are ASCII.
+ * datum that is known comes from.
  */
 #include <stddef.h>
 
 #include "tools/machine_json.h"
+#include "tools/text_json.h"
 #include "tools/topo_write.h"
 
 const char *topo_peers_name(enum oh__peer_summary summary)
@@ -81,15 +82,12 @@ static void note_origin(const struct writer *writer, struct oh__from from,
 			const char *prefix, const char *key)
 {
 	char name[96], origin[OH__TEXT_BYTES + 16];
-	json_t *value;
 
 	if (!oh__known(from))
 		return;
 	snprintf(name, sizeof(name), "%s%s%s", prefix, *prefix ? "." : "", key);
 	oh__machine_origin(writer->machine, from, origin, sizeof(origin));
-	value = json_string(origin);
-	/* a file's name may be no UTF-8 */
-	json_object_set_new(writer->origins, name, value ? value : json_null());
+	json_object_set_new(writer->origins, name, text_json(origin));
 }
 
 static void add_texts(const struct writer *writer, json_t *object,
@@ -102,7 +100,7 @@ static void add_texts(const struct writer *writer, json_t *object,
 
 		json_object_set_new(object, table[i].key,
 				    oh__known(text->from)
-					    ? json_string(text->text)
+					    ? text_json(text->text)
 					    : json_null());
 		note_origin(writer, text->from, prefix, table[i].key);
 	}
@@ -294,10 +292,9 @@ static json_t *variables_json(const struct writer *writer)
 	for (int i = 0; i < writer->machine->variable_count; i++) {
 		const struct oh__variable *variable =
 			&writer->machine->variables[i];
-		json_t *value = json_string(variable->value);
 
 		json_object_set_new(object, variable->name,
-				    value ? value : json_null());
+				    text_json(variable->value));
 		note_origin(writer, variable->from, "variables",
 			    variable->name);
 	}
@@ -311,12 +308,13 @@ static json_t *remarks_json(const struct writer *writer)
 	for (int i = 0; i < writer->machine->remark_count; i++) {
 		const struct oh__remark *remark = &writer->machine->remarks[i];
 		char origin[OH__TEXT_BYTES + 16];
-		json_t *where = json_string(oh__machine_origin(
-			writer->machine, remark->from, origin, sizeof(origin)));
 
-		json_array_append_new(
-			list, json_pack("{s:s, s:o}", "text", remark->text,
-					"origin", where ? where : json_null()));
+		oh__machine_origin(writer->machine, remark->from, origin,
+				   sizeof(origin));
+		json_array_append_new(list,
+				      json_pack("{s:o, s:o}", "text",
+						text_json(remark->text),
+						"origin", text_json(origin)));
 	}
 	return list;
 }

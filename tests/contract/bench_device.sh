@@ -206,6 +206,15 @@ complains "nccl: wrong result of all_reduce bf16 sum, 64 bytes, on rank"
 told '[.exit_code, (.rows[] | .wrong > 0)]' '[1,false,true]' "a peer's wrong results are its own"
 is "$(tail -n 1 "$scratch/out" | sed 's/[0-9]\+/N/')" "# wrong elements: N of nccl FAILED" \
 	"the last line says whose they are"
+# what is no UTF-8 is U+FFFD
+unknown=$'\xef\xbf\xbd'
+plays 'devices 3' 'peer * * 1' $'device 1 name Bad\xff GPU'
+printf 'gpus 1\ndriver 58\xff0\n' >"$FAKENVML_SCRIPT"
+NCCL_ALGO=$'\xff' runs 0 --sizes 64 -c 0 --peer nccl
+told '[.peers[0].version, .device.gpus[1], .device.driver_version, (.device.gpus | length)]' \
+	"[\"2.28.9 NCCL_ALGO=$unknown\",\"Bad$unknown GPU\",\"58${unknown}0\",3]" "any bytes are told"
+printf 'gpus 1\ndriver 580.95.05\n' >"$FAKENVML_SCRIPT"
+plays "${two[@]}"
 NCCL_P2P_DISABLE=1 runs 0 --sizes 64 -c 0 --peer nccl,nccl-shm
 told '[.peers[] | [.name, .ran]]' '[["nccl",false],["nccl-shm",true]]' \
 	"NCCL without peers is not called nccl"

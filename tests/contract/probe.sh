@@ -65,6 +65,12 @@ if command -v jq >/dev/null; then
 	is "$(jq '.gpus[0].own.peak_gb_s == 4800' out)" true "knows the GPU's peak"
 	is "$(jq '[.pairs[] | .gb_s, .gb_s_together, .latency_us, .latency_us_together |
 		.[] | .median] | map(select(. > 0)) | length' out)" 24 "no figure is missing"
+	unknown=$'\xef\xbf\xbd' # U+FFFD
+	printf 'gpus 1\ndriver 58\xff0\n' >nvml
+	runs 0 'devices 1\ndevice 0 name Bad\xff GPU\n' --json --quick
+	printf 'gpus 1\ndriver 580.95.05\n' >nvml
+	is "$(jq -c '[.device.driver_version, .gpus[0].name]' out)" "[\"58${unknown}0\",\"Bad$unknown GPU\"]" \
+		"what is no UTF-8 is told"
 else
 	skip "JSON" "jq is not installed"
 fi

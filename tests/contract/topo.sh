@@ -149,7 +149,8 @@ if command -v jq >/dev/null; then
 		'[null,[],"some"]' "--json: links that are not known"
 	cp pair.txt $'\xff.txt'
 	json=$("$onehop" topo --json $'\xff.txt')
-	is "$(query '.machine.origins.links')" null \
+	unknown=$'\xef\xbf\xbd' # U+FFFD
+	is "$(query '.machine.origins.links')" "\"$unknown.txt:5\"" \
 		"--json: a file's name that is no UTF-8"
 else
 	skip "--json" "jq is not installed"
