@@ -429,19 +429,21 @@ bool bench_team_start_own(const struct bench_frame *frame,
 			  struct bench_team *team,
 			  struct bench_failure *failure)
 {
-	char forbid[256];
+	char *forbid = NULL; /* a list of any length */
 	struct role role = {
 		.subject = frame->device ? "device" : "host",
 		.one_process = frame->threads,
 	};
+	bool fine;
 
-	if (frame->forbid_peer) {
-		snprintf(forbid, sizeof(forbid), "ONEHOP_FORBID_PEER=%s",
-			 frame->forbid_peer);
-		role.set = forbid;
-	}
-	return prepare(frame, "onehop", team, failure) &&
+	if (frame->forbid_peer &&
+	    asprintf(&forbid, "ONEHOP_FORBID_PEER=%s", frame->forbid_peer) < 0)
+		return fail(failure, EXIT_UNUSABLE, "out of memory");
+	role.set = forbid;
+	fine = prepare(frame, "onehop", team, failure) &&
 	       start_role(team, &role, failure);
+	free(forbid);
+	return fine;
 }
 
 bool bench_team_start_floor(const struct bench_frame *frame, bool by_host,

@@ -157,7 +157,7 @@ static bool set_forbid_peer(struct bench_options *options, const char *value)
 
 	options->device_flag = "--forbid-peer";
 	options->forbid_peer = value;
-	return strlen(value) < 200 && oh__parse_pairs(value, pairs);
+	return oh__parse_pairs(value, pairs);
 }
 
 static bool set_threads(struct bench_options *options, const char *value)

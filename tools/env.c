@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -43,7 +44,7 @@ static const char *const kind_names[] = {
 struct shown {
 	const struct oh__setting_row *row;
 	enum state state;
-	char value[512]; /* "" if there is none to show */
+	char *value; /* "" if there is none to show; freed by command_env */
 	char takes[96];
 	char reason[96]; /* of STATE_REFUSED, else "" */
 };
@@ -53,21 +54,25 @@ static bool is_secret(enum oh__setting setting)
 	return setting == OH__SETTING_ID;
 }
 
-/* Bytes that a terminal might obey are shown as \xNN; the rest is cut. */
-static void copy_printable(char *out, size_t bytes, const char *text)
+/* Bytes that a terminal might obey are shown as \xNN. The caller frees it; NULL
+ * without memory. */
+static char *printable(const char *text)
 {
-	size_t used = 0;
+	size_t used = 0, room = 4 * strlen(text) + 1;
+	char *out = malloc(room);
 
-	for (; *text && used + 5 < bytes; text++) {
+	for (; out && *text; text++) {
 		unsigned char byte = (unsigned char)*text;
 
 		if (byte >= 0x20 && byte < 0x7f && byte != '\\')
 			out[used++] = *text;
 		else
-			used += (size_t)snprintf(out + used, bytes - used,
+			used += (size_t)snprintf(out + used, room - used,
 						 "\\x%02x", byte);
 	}
-	out[used] = '\0';
+	if (out)
+		out[used] = '\0';
+	return out;
 }
 
 static bool is_well_formed(enum oh__setting setting, const char *text)
@@ -118,8 +123,7 @@ static void look_at(enum oh__setting setting, struct shown *shown)
 	if (!text) {
 		shown->state =
 			*shown->row->standard ? STATE_DEFAULT : STATE_UNSET;
-		snprintf(shown->value, sizeof(shown->value), "%s",
-			 shown->row->standard);
+		shown->value = printable(shown->row->standard);
 		return;
 	}
 	shown->state =
@@ -129,9 +133,7 @@ static void look_at(enum oh__setting setting, struct shown *shown)
 			    sizeof(shown->reason));
 	if (*shown->reason)
 		shown->state = STATE_REFUSED;
-	*shown->value = '\0';
-	if (!is_secret(setting))
-		copy_printable(shown->value, sizeof(shown->value), text);
+	shown->value = printable(is_secret(setting) ? "" : text);
 }
 
 static void print_text(const struct shown *shown, int count)
@@ -197,7 +199,7 @@ static json_t *list_unknown(void)
 	json_t *unknown = json_array();
 
 	for (char **entry = environ; *entry; entry++) {
-		char name[64], printable[80];
+		char name[64], *shown;
 
 		/* as oh__settings_warn_unknown has it */
 		if (strncmp(*entry, "ONEHOP_", 7) ||
@@ -207,8 +209,9 @@ static json_t *list_unknown(void)
 			 *entry);
 		if (is_setting(name))
 			continue;
-		copy_printable(printable, sizeof(printable), name);
-		json_array_append_new(unknown, json_string(printable));
+		shown = printable(name);
+		json_array_append_new(unknown, json_string(shown));
+		free(shown);
 	}
 	return unknown;
 }
@@ -264,7 +267,7 @@ int command_env(int argc, char **argv)
 {
 	struct shown shown[OH__SETTING_COUNT];
 	json_t *unknown, *name;
-	bool json, bad = false;
+	bool json, bad = false, memory = true;
 	size_t index;
 	int code = read_options(argc, argv, &json);
 
@@ -273,6 +276,11 @@ int command_env(int argc, char **argv)
 	for (int i = 0; i < OH__SETTING_COUNT; i++) {
 		look_at((enum oh__setting)i, &shown[i]);
 		bad |= shown[i].state >= STATE_MALFORMED;
+		memory = memory && shown[i].value;
+	}
+	if (!memory) {
+		fprintf(stderr, "onehop env: no memory\n");
+		return EXIT_ENVIRONMENT;
 	}
 	unknown = list_unknown();
 	if (json)
@@ -283,5 +291,7 @@ int command_env(int argc, char **argv)
 		fprintf(stderr, "onehop env: %s is not a setting\n",
 			json_string_value(name));
 	json_decref(unknown);
+	for (int i = 0; i < OH__SETTING_COUNT; i++)
+		free(shown[i].value);
 	return bad ? EXIT_USAGE : code;
 }

@@ -175,6 +175,15 @@ told '[.rows[] | [.path, .wrong]]' \
 	'[["vram-dst/one-shot with flags",0],["vram-dst/one-shot",0],["vram-dst/two-shot",0],["vram-dst/one-shot in chunks",0]]' \
 	"a table that is given is the one that serves"
 ONEHOP_DEVICE_TABLE=1K:ring:1x32:0 runs 3 --sizes 64
+pairs=$(for ((i = 0; i < 16; i++)); do
+	for ((j = i + 1; j < 16; j++)); do echo "$i-$j"; done
+done | paste -sd,)
+timeout 60 "${bench[@]}" --ranks 16 --sizes 64 -n 1 -w 0 --calls 1 --threads --forbid-peer "$pairs" \
+	--json "$scratch/json" >"$scratch/out" 2>"$scratch/err"
+is $? 0 "every pair of 16 ranks: exit code 0"
+says "peers are forbidden: $pairs"
+told '[.device | .forbid_peer, ([.ways[] | .placement] | unique)]' "[\"$pairs\",[\"pinned\"]]" \
+	"every pair meets in host memory"
 for pair in 0-5 1-2 14-15; do
 	runs 2 --sizes 64 --ranks 2 --forbid-peer 0-1,$pair
 	complains "--forbid-peer: $pair is no pair of the 2 ranks"

@@ -103,6 +103,13 @@ is $? 0 "a rank without a number of ranks too"
 has "$("$onehop" env | grep '^ONEHOP_DEVICE_BYTES')" \
 	"1M to 1G, digits with an optional K, M or G (binary)" "sizes are told as they are set"
 
+# every pair of 16 ranks: 120 words
+pairs=$(for ((i = 0; i < 16; i++)); do
+	for ((j = i + 1; j < 16; j++)); do echo "$i-$j"; done
+done | paste -sd,)
+has "$(ONEHOP_FORBID_PEER=$pairs "$onehop" env)" " $pairs " "a long value is shown whole"
+has "$(ONEHOP_FORBID_PEER=$pairs "$onehop" env --json)" "\"$pairs\"" "in JSON, too"
+
 output=$(ONEHOP_SLOT_BYTES='' "$onehop" env)
 is $? 0 "an empty value counts as unset"
 
