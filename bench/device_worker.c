@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "bench/device_data.h"
+#include "bench/device_memory.h"
 #include "bench/serve.h"
 
 struct worker {
@@ -126,8 +127,8 @@ static enum oh_status take_memory(struct worker *w)
 	enum oh_status status = OH_OK;
 
 	if (!seat->memory) {
-		status = OH__CUDA(
-			seat->cuda->cuMemAlloc_v2(&seat->memory, seat->bytes));
+		status = bench_device_alloc(seat->cuda, seat->bytes,
+					    &seat->memory);
 		w->own_memory = !status;
 	}
 	w->sent = aligned_alloc(64, side);

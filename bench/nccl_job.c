@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "bench/device_memory.h"
 #include "vendor/library.h"
 #include "vendor/nccl.h"
 
@@ -332,8 +333,8 @@ static enum oh_status take_memory(struct bench_nccl *job, int rank)
 		status = OH__NCCL(
 			job->nccl->ncclMemAlloc(&pointer, job->setup.bytes));
 	} else {
-		status = OH__CUDA(
-			job->cuda->cuMemAlloc_v2(&memory, job->setup.bytes));
+		status = bench_device_alloc(job->cuda, job->setup.bytes,
+					    &memory);
 		pointer = (void *)(uintptr_t)memory;
 	}
 	if (!status)

@@ -301,6 +301,11 @@ complains "cuGraphInstantiateWithFlags failed, code 999"
 plays "${two[@]}" 'error cuMemAlloc_v2 2'
 runs 3 --sizes 64
 complains "OH_ERR_NO_MEMORY"
+# 7 buffers of 8M and 512 bytes on two sides are 112 MiB and 7 KiB
+plays "${two[@]}" 'device * memory 134217728'
+runs 3 --sizes 8M
+complains "OH_ERR_NO_MEMORY: cuMemAlloc_v2 failed, code 2: buffers need 113 MiB of GPU memory, of which "
+complains " MiB are free; give smaller --sizes"
 plays "${two[@]}" 'error cuCtxEnablePeerAccess 999'
 runs 0 --sizes 64
 complains "floor rank"
