@@ -64,33 +64,38 @@ static void complain(struct run *run, const char *text)
 	run->watcher->complain(run->watcher->context, text);
 }
 
-/* The first reason for a bad end stays. */
-static void spoil(struct run *run, int exit_code, const char *why)
+/* This ends the run: it is the reason, whatever went wrong before. */
+static void give_up(struct run *run, int exit_code, const char *why)
 {
 	struct bench_result *result = run->result;
 
-	if (result->exit_code)
-		return;
 	result->exit_code = exit_code;
 	snprintf(result->why, sizeof(result->why), "%s", why);
 }
 
-static void note_failure(struct run *run, const struct bench_failure *failure)
+/* The run goes on, and the first reason for a bad end stays. */
+static void spoil(struct run *run, int exit_code, const char *why)
+{
+	if (!run->result->exit_code)
+		give_up(run, exit_code, why);
+}
+
+static void note_end(struct run *run, const struct bench_failure *failure)
 {
 	complain(run, failure->text);
-	spoil(run, failure->exit_code, failure->text);
+	give_up(run, failure->exit_code, failure->text);
 }
 
 static void note_no_memory(struct run *run)
 {
 	complain(run, "out of memory");
-	spoil(run, 3, "out of memory");
+	give_up(run, 3, "out of memory");
 }
 
 static void note_no_reader(struct run *run)
 {
 	/* who writes says so itself */
-	spoil(run, 3, "the output cannot be written");
+	give_up(run, 3, "the output cannot be written");
 }
 
 /*
@@ -258,10 +263,13 @@ static bool take_turn(struct run *run, struct slot *slot,
 static bool survive(struct run *run, struct slot *slot,
 		    const struct bench_failure *failure)
 {
-	note_failure(run, failure);
+	complain(run, failure->text);
 	bench_team_end(slot->team, false, NULL);
-	if (!slot->team->is_peer || failure->exit_code > 128)
+	if (!slot->team->is_peer || failure->exit_code > 128) {
+		give_up(run, failure->exit_code, failure->text);
 		return false;
+	}
+	spoil(run, failure->exit_code, failure->text);
 	for (size_t i = 0; i < run->slot_count; i++)
 		if (run->slots[i].team == slot->team)
 			run->slots[i].off = true;
@@ -504,7 +512,7 @@ static bool do_without(struct run *run, const struct bench_failure *failure)
 	complain(run, failure->text);
 	if (failure->exit_code <= 128)
 		return true;
-	spoil(run, failure->exit_code, failure->text);
+	give_up(run, failure->exit_code, failure->text);
 	return false;
 }
 
@@ -557,7 +565,7 @@ static bool start(struct run *run)
 	struct bench_failure failure;
 
 	if (!bench_team_start_own(frame, &run->own, &failure)) {
-		note_failure(run, &failure);
+		note_end(run, &failure);
 		return false;
 	}
 	snprintf(result->version, sizeof(result->version), "%s",
@@ -591,7 +599,7 @@ static bool try_first(struct run *run)
 	what.warmups = 1;
 	if (take_turn(run, &slot, &what, 0, &failure))
 		return true;
-	note_failure(run, &failure);
+	note_end(run, &failure);
 	return false;
 }
 
@@ -599,8 +607,10 @@ static void finish(struct run *run, bool politely)
 {
 	struct bench_failure failure;
 
-	if (!bench_team_end(&run->own, politely, &failure))
-		note_failure(run, &failure);
+	if (!bench_team_end(&run->own, politely, &failure)) {
+		complain(run, failure.text);
+		spoil(run, failure.exit_code, failure.text);
+	}
 	/* how others end is their own affair */
 	if (!bench_team_end(&run->floor, politely, &failure))
 		complain(run, failure.text);

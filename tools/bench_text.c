@@ -403,7 +403,8 @@ static void tail_verdict(FILE *out, const struct bench_plan *plan,
 		fprintf(out, " FAILED\n");
 	}
 	if (!result->complete || (result->exit_code && !result->wrong))
-		fprintf(out, "# not complete: %.*s\n",
+		fprintf(out, "# %s %.*s\n",
+			result->complete ? "complete, but" : "not complete:",
 			(int)strcspn(result->why, "\n"), result->why);
 	else if (!plan->check)
 		fprintf(out, "# wrong elements: not checked\n");

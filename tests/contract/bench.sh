@@ -100,7 +100,7 @@ is $? 3 "stdout is closed: exit code 3, at once"
 has "$(cat "$scratch/err")" "writing to stdout failed" "and a word about it"
 "${bench[@]}" --ranks 2 --sizes 64 -n 5 --csv /dev/full >"$scratch/out" 2>"$scratch/err"
 is $? 3 "the file is full: exit code 3"
-is "$(tail -n 1 "$scratch/out")" "# not complete: the output cannot be written" \
+is "$(tail -n 1 "$scratch/out")" "# complete, but the output cannot be written" \
 	"the last line says so"
 mkdir "$scratch/files"
 ln -s . "$scratch/files/link"

@@ -243,6 +243,8 @@ is "$(head -n 1 "$scratch/csv" | sed 's/.*,//') $(sed -n 3p "$scratch/csv" | sed
 told '[.rows[] | [.bytes, .subject, .refused]]' \
 	'[[64,"onehop",null],[64,"nccl","failed"],[128,"onehop",null]]' \
 	"the run goes on without a peer that failed"
+has "$(tail -n 1 "$scratch/out")" "# complete, but nccl rank 1: " "the last line says of whom"
+told '.complete' true "as JSON does"
 echo 'stuck 1 ncclAllReduce' >"$FAKENCCL_SCRIPT"
 runs 124 --sizes 64,128 -c 0 --peer nccl --timeout 2
 complains "did not answer after 2 s (--timeout)"
@@ -320,6 +322,13 @@ complains "cuMemHostGetDevicePointer_v2 failed, code 999"
 told '[.rows[] | [.bytes, .wrong, .flag_exchange_us]], (.floors | [.kernels, .flag_exchange_us.after])' \
 	'[[64,0,null],[128,0,null]]
 [[],null]' "the run goes on without floors that fail in it"
+
+# A floor fails in the first round, and rank 1 gets stuck behind it: a round of 4
+# replays has 3 warm ones beside them, of 9 calls each.
+FAKEKERNELS_FAULT='stuck 1 150' runs 124 --sizes 64 --timeout 2
+complains "cuMemHostGetDevicePointer_v2 failed, code 999"
+has "$(tail -n 1 "$scratch/out")" "# not complete: onehop rank 0: OH_ERR_TIMEOUT" \
+	"the reason told is the one that has ended the run"
 
 # Nothing to run on
 plays 'devices 0'
