@@ -416,16 +416,17 @@ void bench_text_tail(FILE *out, const struct bench_plan *plan,
 		     const struct bench_result *result)
 {
 	bool device = plan->frame.device;
+	const char *title = device ? "empty us" : "memcpy us";
 	char flag[32], other[32];
 
 	if (result->floor_count)
-		fprintf(out, "# floors: %7s %6s %6s\n", "bytes", "flags us",
-			device ? "empty us" : "copy us");
+		fprintf(out, "# floors: %7s flags us %s\n", "bytes", title);
 	for (size_t i = 0; i < result->floor_count; i++) {
 		const struct bench_floor_row *floor = &result->floors[i];
 
-		fprintf(out, "#         %7" PRIu64 " %8s %7s\n", floor->bytes,
+		fprintf(out, "#         %7" PRIu64 " %8s %*s\n", floor->bytes,
 			number(floor->flag_us, flag, sizeof(flag)),
+			(int)strlen(title),
 			number(device ? floor->empty_us : floor->copy_us, other,
 			       sizeof(other)));
 	}

@@ -19,6 +19,7 @@ measures()
 # 4 bytes are less than what the exchange of flags is said to move, and so
 # are the 60 that 3 ranks make of 64
 measures --ranks 2 --sizes 4 -n 5
+has "$(cat "$scratch/out")" "# floors:   bytes flags us memcpy us" "floors are called what they are"
 measures --ranks 3 --sizes 64 -n 5 --collective all_gather
 measures --ranks 2 --sizes 1 -d u8 -n 1 --alloc comm --out-of-place
 measures --ranks 1 --sizes 8 -n 5
