@@ -19,7 +19,7 @@
 #include "onehop/onehop.h"
 
 #define BENCH_MAGIC 0x62686f6eu
-#define BENCH_PROTOCOL 3u
+#define BENCH_PROTOCOL 4u
 
 /* What the exchange of flags before and after a run says it moves: buffers and
  * mailbox have room for it, however small the rows are. */
@@ -92,6 +92,7 @@ struct bench_reply {
 	uint64_t wrong; /* elements and guard bytes */
 	char path[72]; /* "shm/one-shot"; empty if the subject tells none */
 	char about[72]; /* setup: version; calls: reduction code */
+	char stores[32]; /* into mailboxes of host memory; else empty */
 	char text[600]; /* refused, failed, late; or the first wrong element */
 };
 

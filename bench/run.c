@@ -170,6 +170,8 @@ static void note_replies(struct run *run, struct slot *slot,
 		 replies[0].path);
 	snprintf(slot->row->reducer, sizeof(slot->row->reducer), "%.*s",
 		 (int)sizeof(slot->row->reducer) - 1, replies[0].about);
+	snprintf(slot->row->stores, sizeof(slot->row->stores), "%.*s",
+		 (int)sizeof(slot->row->stores) - 1, replies[0].stores);
 	if (!*result->reducer)
 		memcpy(result->reducer, slot->row->reducer,
 		       sizeof(result->reducer));

@@ -40,6 +40,7 @@ struct bench_row {
 	const char *subject; /* "onehop" or a peer's name */
 	char path[72]; /* empty: the subject tells none */
 	char reducer[40]; /* the reduction code; empty as above */
+	char stores[32]; /* into mailboxes of host memory; else empty */
 	bool measured; /* else refused: why says the reason */
 	char why[240];
 	/* of a call: of the slowest rank; on a device of the rank that started

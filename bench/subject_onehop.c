@@ -94,6 +94,7 @@ static bench_call_fn *onehop_prepare(enum oh_collective collective,
 	};
 	struct oh_route route = {.size = sizeof(route)};
 	size_t bytes = call->count * oh_dtype_bytes(call->dtype);
+	const char *algorithm;
 	enum oh_status status;
 
 	status = oh_comm_explain(call->state, collective, bytes, call->dtype,
@@ -102,9 +103,13 @@ static bench_call_fn *onehop_prepare(enum oh_collective collective,
 		explain_as("oh_comm_explain", status, reply);
 		return NULL;
 	}
+	algorithm = call->own_memory ? route.algorithm_direct : route.algorithm;
 	snprintf(reply->path, sizeof(reply->path), "%s/%.31s", route.placement,
-		 call->own_memory ? route.algorithm_direct : route.algorithm);
+		 algorithm);
 	snprintf(reply->about, sizeof(reply->about), "%s", route.reducer);
+	if (strcmp(algorithm, "direct"))
+		snprintf(reply->stores, sizeof(reply->stores), "%s",
+			 route.stores);
 	return functions[collective];
 }
 

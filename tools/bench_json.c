@@ -186,8 +186,9 @@ static json_t *json_row(const struct bench_row *row)
 						 : json_null(),
 		"subject", row->subject, "path", stamp_text(row->path));
 	json_t *rest = json_pack(
-		"{s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o}", "reducer",
-		stamp_text(row->reducer), "us", json_us(row), "algbw_gb_s",
+		"{s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o}",
+		"reducer", stamp_text(row->reducer), "stores",
+		stamp_text(row->stores), "us", json_us(row), "algbw_gb_s",
 		number_or_null(row->measured, row->algbw), "busbw_gb_s",
 		number_or_null(row->measured, row->busbw), "wrong",
 		checked ? json_integer((json_int_t)row->wrong) : json_null(),

@@ -30,6 +30,11 @@ is "$(tail -n +2 "$scratch/out" | awk '$1 == 4096 { print $3, $4; exit }')" \
 	"bf16 max" "attached values are taken"
 [[ -s $scratch/json ]]
 ok $? "-JFILE is written"
+has "$(cat "$scratch/json")" '"stores": "' "JSON says which stores a row has"
+ONEHOP_STORES=vector measures --ranks 2 --sizes 64 -n 5 --json "$scratch/json"
+has "$(cat "$scratch/json")" '"stores": "vector"' "those that are set"
+measures --ranks 2 --sizes 64K -n 5 --alloc comm --json "$scratch/json"
+has "$(cat "$scratch/json")" '"stores": null' "direct calls write no mailbox"
 while read -r argument message; do
 	timeout 60 "${bench[@]}" "$argument" >"$scratch/out" 2>"$scratch/err"
 	is $? 2 "bench $argument: exit code 2"
