@@ -228,12 +228,13 @@ char *bench_json(const struct bench_about *about, const struct bench_plan *plan,
 {
 	const struct bench_frame *frame = &plan->frame;
 	json_t *root = json_pack(
-		"{s:i, s:s, s:o, s:o, s:i, s:s, s:b, s:s, s:b, s:b}",
-		"schema_version", 1, "version", oh_version(), "end_time",
-		stamp_time(), "machine", stamp_machine(&about->machine),
-		"ranks", frame->ranks, "memory", about->memory, "in_place",
-		frame->in_place, "alloc", frame->comm_alloc ? "comm" : "any",
-		"threads", frame->threads, "check", plan->check);
+		"{s:i, s:s, s:o, s:o, s:o, s:i, s:s, s:b, s:s, s:b, s:b}",
+		"schema_version", 1, "version", oh_version(), "commit",
+		stamp_commit(), "end_time", stamp_time(), "machine",
+		stamp_machine(&about->machine), "ranks", frame->ranks, "memory",
+		about->memory, "in_place", frame->in_place, "alloc",
+		frame->comm_alloc ? "comm" : "any", "threads", frame->threads,
+		"check", plan->check);
 	char *text = NULL;
 
 	if (!root)

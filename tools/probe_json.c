@@ -154,11 +154,12 @@ bool probe_write_json(const struct probe *probe,
 						      pair_json(probe, i, j));
 	}
 	root = json_pack(
-		"{s:i, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:i, s:I, s:I, s:I, "
-		"s:o, s:o, s:o}",
-		"schema_version", 1, "version", oh_version(), "end_time",
-		stamp_time(), "machine", stamp_machine(&about->machine),
-		"device", device_json(probe, about), "arguments",
+		"{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:i, s:I, s:I, "
+		"s:I, s:o, s:o, s:o}",
+		"schema_version", 1, "version", oh_version(), "commit",
+		stamp_commit(), "end_time", stamp_time(), "machine",
+		stamp_machine(&about->machine), "device",
+		device_json(probe, about), "arguments",
 		stamp_words(about->argc, about->argv), "quick", probe->quick,
 		"late", probe->late, "left_out", probe->left_out, "bytes",
 		(json_int_t)probe->bytes, "host_bytes",

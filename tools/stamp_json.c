@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/stamp_json.h"
 
+#include <string.h>
 #include <time.h>
 
+#include "tools/commit.h"
 #include "tools/text_json.h"
 
 json_t *stamp_text(const char *text)
 {
 	return *text ? text_json(text) : json_null();
+}
+
+json_t *stamp_commit(void)
+{
+	return strcmp(commit_name, "unknown") ? json_string(commit_name)
+					      : json_null();
 }
 
 json_t *stamp_time(void)

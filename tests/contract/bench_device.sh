@@ -79,6 +79,8 @@ says "graph: 9 calls a replay, 20 replays"
 says "through GPU memory"
 told '[.schema_version, .memory, .ranks, .in_place, .complete, .exit_code]' \
 	'[1,"device",2,false,true,0]' "the frame is told"
+told 'has("commit") and (.commit | . == null or test("^[0-9a-f]{12,}(-dirty)?$"))' true \
+	"and the commit, if there is one"
 told '[.device | .gpus, .method, .driver_version, .cuda_version, .forbid_peer, .gpus_are_shared]' \
 	'[["Fake H200","Fake H200"],"graph","580.95.05","12.0",null,false]' "the device is told"
 told '[.rows[] | [.bytes, .dtype, .op, .subject, .iterations, .calls_per_iteration, .wrong]]' \

@@ -62,6 +62,8 @@ if command -v jq >/dev/null; then
 	is "$(jq -c '[(.end_time | test("^20[0-9-]+T[0-9:]+Z$")), (.machine.kernel | test("^Linux ")), .device, .arguments]' out)" \
 		'[true,true,{"driver_version":"580.95.05","cuda_version":"12.0"},["--bytes","64K","--json"]]' \
 		"says when, where and how"
+	is "$(jq 'has("commit") and (.commit | . == null or test("^[0-9a-f]{12,}(-dirty)?$"))' out)" true \
+		"and of which commit"
 	is "$(jq '.gpus[0].own.peak_gb_s == 4800' out)" true "knows the GPU's peak"
 	is "$(jq '[.pairs[] | .gb_s, .gb_s_together, .latency_us, .latency_us_together |
 		.[] | .median] | map(select(. > 0)) | length' out)" 24 "no figure is missing"
