@@ -76,6 +76,16 @@ is "$(grep -E '^\*ONEHOP_' "$SOURCE/man/onehop.1.scd" |
 	grep -oE 'ONEHOP_[A-Z_]+' | sort)" "$settings" \
 	"onehop(1) has the settings"
 
+kinds=$(sed -n '/kind_names\[\] = {/,/};/p' "$SOURCE/tools/env.c" | grep -oE '"[a-z]+"' |
+	tr -d '"' | xargs)
+has "$(tr -s '\n\t' ' ' <"$SOURCE/man/onehop-env.1.scd")" "_kind_ (${kinds// /, })" \
+	"onehop-env(1) has the kinds"
+# what oh__parse_table takes at most
+table=$(sed -n '/^\*ONEHOP_DEVICE_TABLE/,/^$/p' "$SOURCE/man/onehop.1.scd" | tr -s '\n\t' ' ')
+for limit in 'LAST bytes, at most 1G' 'BLOCKS, at most 1024' 'PAUSE cycles, at most 1000000'; do
+	has "$table" "$limit" "onehop(1) has the limits of ONEHOP_DEVICE_TABLE"
+done
+
 # name and default of each setting that has one
 defaults=$("$onehop" env --json | jq -r '.settings[] | select(.default) | "\(.name) \(.default)"' 2>/dev/null |
 	sort)
