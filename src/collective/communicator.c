@@ -245,14 +245,13 @@ static enum oh_status meet(struct oh_comm *comm, const struct recipe *recipe,
 
 static enum oh_status tune(struct oh_comm *comm, const struct recipe *recipe)
 {
-	struct oh__table_options options = {
+	comm->table_options = (struct oh__table_options){
 		.ranks = recipe->ranks,
 		.crowded = comm->crowded,
 		.slot_bytes = comm->mailbox.slot_bytes,
 		.algorithm = recipe->algorithm,
 		.stores = recipe->stores,
 	};
-	enum oh_status status;
 
 	if (!recipe->tune)
 		comm->table_reason = "ONEHOP_TUNE is off";
@@ -260,8 +259,7 @@ static enum oh_status tune(struct oh_comm *comm, const struct recipe *recipe)
 		comm->table_reason = "there is one rank";
 	else if (comm->crowded)
 		comm->table_reason = "there are more ranks than processors";
-	status = oh__tune(comm, &options, !comm->table_reason);
-	return status;
+	return oh__tune(comm, !comm->table_reason);
 }
 
 static enum oh_status connect_gpu(struct oh_comm *comm,

@@ -24,6 +24,7 @@ struct oh_comm {
 	 */
 	const struct oh__cuda *cuda;
 	struct oh__table table;
+	struct oh__table_options table_options; /* by which it was made */
 	bool crowded; /* more ranks than processors, all know it */
 	const char *table_reason; /* why nothing was measured, NULL if it was */
 	/* a page that reads as zero in a forked child, which has no part in the
@@ -55,7 +56,6 @@ enum oh_status oh__run_rounds(struct oh_comm *comm, const struct oh__row *row,
  * Fills comm->table, the same on all ranks. All ranks call it. measure: try
  * the candidates, else take the default.
  */
-enum oh_status oh__tune(struct oh_comm *comm,
-			const struct oh__table_options *options, bool measure);
+enum oh_status oh__tune(struct oh_comm *comm, bool measure);
 
 #endif

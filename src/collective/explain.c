@@ -84,6 +84,8 @@ static void explain_candidate(const struct oh_comm *comm,
 		(enum oh__algorithm)(candidate / OH__STORES_COUNT);
 	enum oh__stores stores =
 		(enum oh__stores)(candidate % OH__STORES_COUNT);
+	const char *refused = oh__candidate_refused(
+		&comm->table_options, row->probe_bytes, algorithm, stores);
 	struct oh_route_alternative *other;
 
 	if (algorithm == (enum oh__algorithm)row->algorithm &&
@@ -92,13 +94,8 @@ static void explain_candidate(const struct oh_comm *comm,
 	other = add(route, "",
 		    comm->table_reason
 			    ? "the default table has another for this size"
-		    : stores == OH__STORES_VECTOR &&
-				    row->probe_bytes >= OH__ROBUST_FIRST
-			    ? "not tried at this size: if the cores are moved "
-			      "apart later it costs two to four times as much"
-		    : oh__stores_usable(stores)
-			    ? "not allowed by ONEHOP_ALGORITHM or ONEHOP_STORES"
-			    : "this processor has no such stores");
+		    : refused ? refused
+			      : "not measured");
 	snprintf(other->name, sizeof(other->name), "%s %s",
 		 oh__algorithm_name(algorithm), oh__stores_name(stores));
 	if (row->probe_ns[candidate])

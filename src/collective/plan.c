@@ -32,6 +32,28 @@ bool oh__candidate_allowed(const struct oh__table_options *options,
 	return oh__stores_usable(stores);
 }
 
+const char *oh__candidate_refused(const struct oh__table_options *options,
+				  uint64_t probe_bytes,
+				  enum oh__algorithm algorithm,
+				  enum oh__stores stores)
+{
+	if (!oh__stores_usable(stores))
+		return "this processor has no such stores";
+	if (!oh__candidate_allowed(options, algorithm, stores))
+		return "not allowed by ONEHOP_ALGORITHM or ONEHOP_STORES";
+	if (!probe_bytes)
+		return "not tried at this size: a call is one hand-shake";
+	if (!oh__candidate_allowed(options, algorithm, OH__STORES_STRING))
+		return NULL;
+	if (stores == OH__STORES_NON_TEMPORAL)
+		return "not tried beside string stores: they gain nothing, and "
+		       "cost two to three times as much where cores are near";
+	if (stores == OH__STORES_VECTOR && probe_bytes >= OH__ROBUST_FIRST)
+		return "not tried at this size: if the cores are moved apart "
+		       "later it costs two to four times as much";
+	return NULL;
+}
+
 void oh__table_add(struct oh__table *table,
 		   const struct oh__table_options *options,
 		   enum oh_collective collective, const struct oh__row *row)

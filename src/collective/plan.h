@@ -41,7 +41,7 @@ struct oh__row {
 	uint32_t probe_ns[OH__CANDIDATES];
 };
 
-#define OH__ROWS 7
+#define OH__ROWS 8
 
 struct oh__table {
 	uint32_t row_count[OH_COLLECTIVE_COUNT];
@@ -66,6 +66,13 @@ bool oh__candidate_allowed(const struct oh__table_options *options,
 			   enum oh__algorithm algorithm,
 			   enum oh__stores stores);
 
+/* Why it is not tried at a probe of that size, 0 for calls that have none;
+ * NULL: it is. */
+const char *oh__candidate_refused(const struct oh__table_options *options,
+				  uint64_t probe_bytes,
+				  enum oh__algorithm algorithm,
+				  enum oh__stores stores);
+
 /*
  * Up to here a call is one-shot with vector stores, without being measured: it
  * is one hand-shake, and the message fits in a few lines.
@@ -75,7 +82,9 @@ bool oh__candidate_allowed(const struct oh__table_options *options,
 /*
  * From here on vector stores are not tried where string stores are to be had: a
  * virtual machine's cores can be moved apart later, and then vector stores cost
- * two to four times as much, against a gain of a fifth while they are near.
+ * two to four times as much, against a gain of a fifth while they are near. Nor
+ * are non-temporal ones at any size: far they gain nothing, and near they cost
+ * two to three times as much.
  */
 #define OH__ROBUST_FIRST 16384
 

@@ -20,20 +20,25 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* A row of the table each; a row serves up to half-way (in powers of two) to
- * the next. */
-static const uint32_t probe_bytes[] = {1024,  4096,   16384,
-				       65536, 262144, 1 << 20};
+/* A row of the table each: measured at so many bytes, and up to which it
+ * serves: half-way (in powers of two) to the next. String stores are slow from
+ * a page on, so 4 KiB says nothing of 8. */
+static const struct {
+	uint32_t bytes, last;
+} probes[] = {
+	{1024, 2048},	 {4096, 5792},	   {8192, 11584},      {16384, 32768},
+	{65536, 131072}, {262144, 524288}, {1 << 20, 2 << 20},
+};
 
-#define PROBES (sizeof(probe_bytes) / sizeof(probe_bytes[0]))
+#define PROBES (sizeof(probes) / sizeof(probes[0]))
 _Static_assert(PROBES + 1 <= OH__ROWS, "a row for small ones and every probe");
 
 #define HANDSHAKES 200
 /* Calls of a candidate: the first half warms the caches and faults pages in
  * (string stores take some twenty calls to reach their pace), the median of
  * the second half counts. */
-#define REPEATS 48
-#define REPEATS_LONG 12
+#define REPEATS 96
+#define REPEATS_LONG 24
 #define REPEATS_LONG_FIRST 262144
 /* a second hand-shake must be worth it, in per cent of the time */
 #define TWO_SHOT_GAIN 10
@@ -163,18 +168,6 @@ static bool beats(const struct oh__row *row, uint32_t ns,
 	return ns < best_ns;
 }
 
-static bool worth_trying(const struct oh__table_options *options,
-			 const struct oh__row *row, size_t bytes)
-{
-	enum oh__algorithm algorithm = (enum oh__algorithm)row->algorithm;
-
-	if (row->stores == OH__STORES_VECTOR && bytes >= OH__ROBUST_FIRST &&
-	    oh__candidate_allowed(options, algorithm, OH__STORES_STRING))
-		return false;
-	return oh__candidate_allowed(options, algorithm,
-				     (enum oh__stores)row->stores);
-}
-
 /* Fills the row of one probe: the times of all candidates and the best. */
 static enum oh_status measure_row(struct oh_comm *comm,
 				  const struct oh__table_options *options,
@@ -193,7 +186,9 @@ static enum oh_status measure_row(struct oh_comm *comm,
 		};
 		enum oh_status status;
 
-		if (!worth_trying(options, &row, bytes))
+		if (oh__candidate_refused(options, bytes,
+					  (enum oh__algorithm)row.algorithm,
+					  (enum oh__stores)row.stores))
 			continue;
 		status = measure_candidate(comm, &row, data, bytes,
 					   &best->probe_ns[i]);
@@ -246,7 +241,7 @@ static enum oh_status measure_table(struct oh_comm *comm,
 	status = measure_handshake(comm, data, &table->handshake_ns);
 	for (size_t i = 0; i < PROBES && !status; i++) {
 		struct oh__row row = {.last_bytes = UINT64_MAX};
-		size_t bytes = probe_bytes[i];
+		size_t bytes = probes[i].bytes;
 
 		status = over_budget(comm, start_ns, &over);
 		if (status)
@@ -263,8 +258,9 @@ static enum oh_status measure_table(struct oh_comm *comm,
 		if (bytes > options->slot_bytes)
 			bytes = options->slot_bytes;
 		status = measure_row(comm, options, data, bytes, &row);
-		if (i + 1 < PROBES && probe_bytes[i + 1] <= options->slot_bytes)
-			row.last_bytes = 2 * (uint64_t)bytes;
+		if (i + 1 < PROBES &&
+		    probes[i + 1].bytes <= options->slot_bytes)
+			row.last_bytes = probes[i].last;
 		oh__table_add(table, options, OH_ALL_REDUCE, &row);
 		add_others(table, options, &row);
 	}
@@ -293,9 +289,9 @@ static enum oh_status share_table(struct oh_comm *comm, struct oh__table *table)
 			"rank 0 sent a table that cannot be run");
 }
 
-enum oh_status oh__tune(struct oh_comm *comm,
-			const struct oh__table_options *options, bool measure)
+enum oh_status oh__tune(struct oh_comm *comm, bool measure)
 {
+	const struct oh__table_options *options = &comm->table_options;
 	enum oh_status status;
 	float *data;
 
@@ -303,7 +299,8 @@ enum oh_status oh__tune(struct oh_comm *comm,
 		oh__table_standard(&comm->table, options);
 		return OH_OK;
 	}
-	data = malloc(probe_bytes[PROBES - 1]);
+	/* as tensors are: 16 bytes off a line two-shot seemed the faster one */
+	data = aligned_alloc(4096, probes[PROBES - 1].bytes);
 	if (!data) {
 		oh__mailbox_fail(&comm->mailbox, OH_ERR_NO_MEMORY,
 				 comm->mailbox.rank);

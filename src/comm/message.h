@@ -15,7 +15,7 @@
 #include "comm/id.h"
 
 /* Raised whenever a message or a segment changes. */
-#define OH__PROTOCOL 3
+#define OH__PROTOCOL 4
 
 #define OH__AGREE_MAX 12
 #define OH__FACTS_BYTES 256
