@@ -141,6 +141,10 @@ static void add_message(const struct budget_question *q, struct budget *b)
 	const char *source;
 	double bytes;
 
+	if (given(q->message_bytes)) {
+		say(&b->message_bytes_per_token, q->message_bytes, "as given");
+		return;
+	}
 	if (!known(&b->hidden_size))
 		return;
 	bytes = activation_bytes(q, &source);

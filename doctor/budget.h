@@ -37,8 +37,8 @@ struct budget_question {
 	enum path_link link;
 	bool link_known;
 	/* as given on the command line; 0: not */
-	double tokens_per_second, batch, active_bytes, checkpoint_bytes,
-		peak_gb_s, claimed_gb_s;
+	double tokens_per_second, batch, message_bytes, active_bytes,
+		checkpoint_bytes, peak_gb_s, claimed_gb_s;
 	/* the path that the engine takes now, by log or gate: a name of
 	 * path_time.h, NULL if it is not known */
 	const char *path_now;

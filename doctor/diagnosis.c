@@ -6,6 +6,7 @@
  */
 #include "doctor/diagnosis.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -123,6 +124,16 @@ static void find_nccl_version(const struct diagnosis *d,
 		version_parse(reported->text, version);
 }
 
+/* Of the sequences decoded at once, 0 for one; more than any limit at most. */
+static uint64_t message_bytes(const struct model *model, double batch)
+{
+	double rows = batch > 1 ? ceil(batch) : 1;
+
+	return (uint64_t)fmin((double)model->hidden *
+				      (double)model->activation_bytes * rows,
+			      1e15);
+}
+
 static enum oh_status ask_gates(struct diagnosis *d)
 {
 	struct gate_question question = {
@@ -141,8 +152,7 @@ static enum oh_status ask_gates(struct diagnosis *d)
 	for (int i = 0; i < d->tp; i++)
 		question.gpus[i] = d->visible.gpu[i];
 	if (!question.bytes && d->has_model && d->model.hidden)
-		question.bytes =
-			d->model.hidden * (uint64_t)d->model.activation_bytes;
+		question.bytes = message_bytes(&d->model, d->options.batch);
 	if (engine && engine != nccl)
 		ask(d, engine, &question);
 	if (engine != nccl || !question.version.known)
@@ -202,6 +212,7 @@ static void make_budget(struct diagnosis *d)
 		.tp = d->tp,
 		.tokens_per_second = options->tokens_per_second,
 		.batch = options->batch,
+		.message_bytes = (double)options->bytes,
 		.active_bytes = options->active_bytes,
 		.checkpoint_bytes = options->checkpoint_bytes,
 		.peak_gb_s = options->peak_gb_s,

@@ -251,6 +251,12 @@ static void try_rates(void)
 	budget_make(&question, &b);
 	tap_ok(b.batch.value == 4 && b.message_bytes_per_token.value == 8000,
 	       "unless a batch is given");
+	question.message_bytes = 65536;
+	budget_make(&question, &b);
+	tap_ok(b.message_bytes_per_token.value == 65536 &&
+		       !strcmp(b.message_bytes_per_token.source, "as given"),
+	       "or the bytes are");
+	question.message_bytes = 0;
 	log.generation_running = 0;
 	budget_make(&question, &b);
 	tap_ok(!is_known(&b.tokens_per_second) && !is_known(&b.ms_per_token) &&

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The outputs in docs/doctor.md are those of the commands above them, that in
-# README.md is the beginning of the first, and what they tell to run can be run.
+# README.md is the beginning of the first, and what they tell to run can be run;
+# what a message has.
 . "$(dirname "$0")/../tap.sh"
 
 cd "$SOURCE/tests/cases" || exit 1
@@ -25,6 +26,14 @@ done
 summary=$(awk '/^\$ build\/onehop doctor/ { on = 1; next } /^$/ { on = 0 } on' \
 	"$SOURCE/README.md")
 has "$(cat "$page")" "$summary" "README.md has the same summary"
+
+# what one message has, of 12288 bytes otherwise, in the rules and in the budget
+for words in "--bytes 98304" "--batch 8"; do
+	read -ra flags <<<"$words"
+	out=$(onehop doctor --json --tp 8 "${flags[@]}" glm5-eight-rtx-pro-6000/{report.txt,config.json})
+	has "$out" '98304 bytes, remainder 0' "doctor $words: the rules look at it"
+	has "$(tr -d ' \n' <<<"$out")" '"message_bytes_per_token":98304' "and so does the budget"
+done
 
 # as far as the flags go: no GPU is visible
 told=$(tr -s ' \n' ' ' <"$page" |
