@@ -280,8 +280,8 @@ OH_API enum oh_status oh_comm_health(struct oh_comm *comm,
  * (ONEHOP_HEAP_BYTES of address space, pages are used as they are touched).
  * Calls of 4 KiB and more use it where it is; smaller ones are copied. Aligned
  * to 4096 bytes, zero-filled, valid until oh_comm_free or oh_comm_destroy. A
- * call may use any part of it, at any alignment. bytes 0 gives a pointer that may be freed. Every process of the
- * communicator can write to it. Thread: any.
+ * call may use any part of it, at any alignment. bytes 0 gives a pointer that
+ * may be freed. Every process of the communicator can write to it. Thread: any.
  *
  * Errors: OH_ERR_INVALID, OH_ERR_NO_MEMORY (the heap is used up; the message
  * says how much of it is left).
