@@ -351,6 +351,43 @@ static void run_forced(void)
 	unsetenv("ONEHOP_ISA");
 }
 
+/* Which candidates a communicator tries, and why not the others. */
+static void check_candidates(void)
+{
+	struct oh__table_options any = {.ranks = 2, .slot_bytes = 1 << 20};
+	struct oh__table_options no_string = any;
+
+	no_string.stores = 1 + OH__STORES_NON_TEMPORAL;
+	tap_ok(!oh__candidate_refused(&no_string, 65536, OH__ONE_SHOT,
+				      OH__STORES_NON_TEMPORAL) ||
+		       !oh__stores_usable(OH__STORES_NON_TEMPORAL),
+	       "non-temporal stores are tried where no others are");
+	tap_ok(oh__candidate_refused(&no_string, 65536, OH__ONE_SHOT,
+				     OH__STORES_VECTOR) != NULL,
+	       "and those that are not allowed are not");
+	tap_ok(!oh__candidate_refused(&any, 8192, OH__TWO_SHOT,
+				      OH__STORES_VECTOR),
+	       "vector stores are tried at 8 KiB");
+	tap_ok(oh__candidate_refused(&any, 0, OH__TWO_SHOT,
+				     OH__STORES_VECTOR) != NULL,
+	       "not where nothing is");
+	if (!oh__stores_usable(OH__STORES_STRING)) {
+		tap_skip("beside string stores", "there are none");
+		return;
+	}
+	for (unsigned bytes = 1024; bytes <= 1 << 20; bytes *= 4)
+		tap_ok(strstr(oh__candidate_refused(&any, bytes, OH__ONE_SHOT,
+						    OH__STORES_NON_TEMPORAL),
+			      "beside string stores"),
+		       "non-temporal ones not beside string stores, at %u",
+		       bytes);
+	tap_ok(oh__candidate_refused(&any, OH__ROBUST_FIRST, OH__ONE_SHOT,
+				     OH__STORES_VECTOR) &&
+		       !oh__candidate_refused(&any, OH__ROBUST_FIRST,
+					      OH__ONE_SHOT, OH__STORES_STRING),
+	       "string stores alone from 16 KiB on");
+}
+
 /* What the sink got. */
 struct lines {
 	int count[OH_LOG_DEBUG + 1];
@@ -482,6 +519,7 @@ int main(int argc, char **argv)
 	run_cases();
 	run_forced();
 	check_alone();
+	check_candidates();
 	check_levels();
 	check_stderr();
 	return tap_done();

@@ -21,8 +21,8 @@
 #include "base/error.h"
 
 /* A row of the table each: measured at so many bytes, and up to which it
- * serves: half-way (in powers of two) to the next. String stores are slow from
- * a page on, so 4 KiB says nothing of 8. */
+ * serves: half-way (in powers of two) to the next. Of a two-shot with string
+ * stores 4 KiB says nothing of 8: it took 0.33 and 0.9 us. */
 static const struct {
 	uint32_t bytes, last;
 } probes[] = {

@@ -22,7 +22,7 @@ done
 for file in "$raw"/*.json; do
 	name=$(basename "$file")
 	# host-near-64K-two-shot-string.json is host-near-64K-ALGORITHM-STORES.json
-	pattern=$(sed -E 's/(host-(near|far)-64K)-.*/\1-/; s/host-xeon-.*/host-xeon-RANKS-ALLOC/' \
+	pattern=$(sed -E 's/(host-(near|far)-(64K|sizes))-.*/\1-/; s/host-xeon-.*/host-xeon-RANKS-ALLOC/' \
 		<<<"$name")
 	has "$(cat "$raw"/*.md)" "$pattern" "$name: a page names it"
 done
