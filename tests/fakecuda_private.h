@@ -70,6 +70,7 @@ struct CUctx_st {
 	int device; /* in the script */
 	CUdevice ordinal;
 	unsigned users;
+	unsigned running; /* kernels, now */
 	CUstream stream; /* the default one */
 };
 

@@ -3,9 +3,11 @@
  * Streams, events, modules and launches of the CUDA driver's fake. A launch is
  * an entry in a log, and runs only if the test has said how. A stream's work is
  * done when it is submitted, or becomes a node of a graph while the stream
- * captures.
+ * captures. A kernel is loaded when it is launched first, and that waits until
+ * no other kernel of the context runs, as a driver may.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -25,6 +27,7 @@ struct CUfunc_st {
 	size_t size[PARAMETERS];
 	unsigned parameters;
 	int attribute[FUNCTION_ATTRIBUTES];
+	bool loaded;
 };
 
 struct CUevent_st {
@@ -95,6 +98,7 @@ static void do_launch(const struct fakecuda_launch *launch, CUstream stream,
 		      bool replay)
 {
 	fakecuda_runner *run = run_kernel;
+	CUcontext context = stream->object.context;
 
 	if (launch_count++ < LAUNCHES) {
 		launches[launch_count - 1] = *launch;
@@ -104,9 +108,11 @@ static void do_launch(const struct fakecuda_launch *launch, CUstream stream,
 	if (!run)
 		return;
 	/* it may wait for what another thread launches */
+	context->running++;
 	fake_unlock();
 	run(launch);
 	fake_lock();
+	context->running--;
 }
 
 void fake_work_do(const struct fake_work *work, CUstream stream, bool replay)
@@ -564,6 +570,16 @@ static CUresult describe(struct fakecuda_launch *launch,
 	return check_shape(launch, function);
 }
 
+static void load(CUfunction function)
+{
+	while (!function->loaded && function->object.context->running) {
+		fake_unlock();
+		sched_yield();
+		fake_lock();
+	}
+	function->loaded = true;
+}
+
 static CUresult launch_kernel(const CUlaunchConfig *config, CUfunction function,
 			      void **parameters, void **extra)
 {
@@ -577,6 +593,7 @@ static CUresult launch_kernel(const CUlaunchConfig *config, CUfunction function,
 	if (!fake_object_is(function, FUNCTION) ||
 	    function->object.context != stream->object.context)
 		return CUDA_ERROR_INVALID_HANDLE;
+	load(function);
 	work.launch = malloc(sizeof(*work.launch));
 	if (!work.launch)
 		return CUDA_ERROR_OUT_OF_MEMORY;

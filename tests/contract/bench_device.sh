@@ -317,8 +317,8 @@ told '[.floors.flag_exchange_us.before, .floors.flag_place, .rows[0].flag_exchan
 	'[null,null,null]' "floors that cannot be had are not told"
 runs 0 --sizes 64 --csv "$scratch/csv"
 is "$(tail -n 1 "$scratch/csv" | cut -d, -f17)" "" "neither in CSV"
-# two prepare the long exchange, two the case's first floor
-plays "${two[@]}" 'error cuMemHostGetDevicePointer_v2 999 4'
+# two load the kernels, two prepare the long exchange, two the case's first floor
+plays "${two[@]}" 'error cuMemHostGetDevicePointer_v2 999 6'
 runs 1 --sizes 64,128
 complains "cuMemHostGetDevicePointer_v2 failed, code 999"
 told '[.rows[] | [.bytes, .wrong, .flag_exchange_us]], (.floors | [.kernels, .flag_exchange_us.after])' \
