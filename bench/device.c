@@ -36,8 +36,8 @@ static enum oh_status check_driver(const struct oh__cuda *cuda)
 {
 	if (cuda->cuEventElapsedTime && cuda->cuStreamBeginCapture_v2 &&
 	    cuda->cuStreamEndCapture && cuda->cuGraphInstantiateWithFlags &&
-	    cuda->cuGraphLaunch && cuda->cuGraphExecDestroy &&
-	    cuda->cuGraphDestroy)
+	    cuda->cuGraphUpload && cuda->cuGraphLaunch &&
+	    cuda->cuGraphExecDestroy && cuda->cuGraphDestroy)
 		return OH_OK;
 	return OH__FAIL(OH_ERR_UNSUPPORTED,
 			"this driver has no graphs; install one of CUDA 12 or "

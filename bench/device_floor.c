@@ -153,6 +153,45 @@ static enum oh_status take_words(const struct bench_device_seat *seat,
 	return OH_OK;
 }
 
+static enum oh_status floor_open(struct bench_device_seat *seat,
+				 struct bench_reply *reply)
+{
+	struct floor *floor = calloc(1, sizeof(*floor));
+	bool peers = !seat->setup->by_host && seat->cuda->cuCtxEnablePeerAccess;
+	enum oh_status status;
+
+	if (!floor)
+		return OH__FAIL(OH_ERR_NO_MEMORY, "no memory for %zu bytes",
+				sizeof(*floor));
+	seat->state = floor;
+	status = load_kernels(seat, floor);
+	if (!status && peers)
+		status = reach_peers(seat);
+	if (!status)
+		status = take_words(seat, floor);
+	if (!status)
+		status = place_flags(seat, peers);
+	snprintf(reply->about, sizeof(reply->about), "%s",
+		 peers ? "GPU memory" : "host memory");
+	return status;
+}
+
+static void floor_close(struct bench_device_seat *seat)
+{
+	struct floor *floor = seat->state;
+
+	seat->cuda->cuMemFreeHost(floor->late);
+	seat->cuda->cuMemFree_v2(floor->memory);
+	seat->cuda->cuModuleUnload(floor->module);
+	free(floor);
+	pthread_mutex_lock(&lock);
+	if (!--users && host_flags) {
+		seat->cuda->cuMemFreeHost(host_flags);
+		host_flags = NULL;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 static enum oh_status fill_arguments(const struct bench_device_seat *seat,
 				     struct floor *floor)
 {
@@ -172,6 +211,17 @@ static enum oh_status fill_arguments(const struct bench_device_seat *seat,
 		a->flags[i] = (uint32_t *)flags[i];
 	pthread_mutex_unlock(&lock);
 	return status;
+}
+
+static enum oh_status floor_prepare(struct bench_device_seat *seat,
+				    const struct bench_command *command,
+				    struct bench_reply *reply)
+{
+	struct floor *floor = seat->state;
+
+	floor->current =
+		command->kind == BENCH_FLOOR_FLAG ? floor->flag : floor->empty;
+	return fill_arguments(seat, floor);
 }
 
 static enum oh_status floor_queue(struct bench_device_seat *seat,
@@ -201,78 +251,6 @@ static enum oh_status floor_queue(struct bench_device_seat *seat,
 		&config, floor->current, flag ? parameters : NULL, NULL));
 }
 
-/* A kernel that is loaded when it is launched first may wait for those of other
- * ranks on the same GPU, which wait for it. Here there is nobody to wait for.
- */
-static enum oh_status run_once(struct bench_device_seat *seat)
-{
-	struct floor *floor = seat->state;
-	const CUfunction kernels[] = {floor->empty, floor->flag};
-	enum oh_status status = fill_arguments(seat, floor);
-
-	floor->arguments.rank = 0;
-	floor->arguments.ranks = 1;
-	floor->arguments.flags[0] = (uint32_t *)floor->memory + FLAG_WORDS;
-	for (int i = 0; i < 2 && !status; i++) {
-		floor->current = kernels[i];
-		status = floor_queue(seat, NULL, NULL);
-	}
-	return status ? status
-		      : OH__CUDA(seat->cuda->cuStreamSynchronize(NULL));
-}
-
-static enum oh_status floor_open(struct bench_device_seat *seat,
-				 struct bench_reply *reply)
-{
-	struct floor *floor = calloc(1, sizeof(*floor));
-	bool peers = !seat->setup->by_host && seat->cuda->cuCtxEnablePeerAccess;
-	enum oh_status status;
-
-	if (!floor)
-		return OH__FAIL(OH_ERR_NO_MEMORY, "no memory for %zu bytes",
-				sizeof(*floor));
-	seat->state = floor;
-	status = load_kernels(seat, floor);
-	if (!status && peers)
-		status = reach_peers(seat);
-	if (!status)
-		status = take_words(seat, floor);
-	if (!status)
-		status = run_once(seat);
-	if (!status)
-		status = place_flags(seat, peers);
-	snprintf(reply->about, sizeof(reply->about), "%s",
-		 peers ? "GPU memory" : "host memory");
-	return status;
-}
-
-static void floor_close(struct bench_device_seat *seat)
-{
-	struct floor *floor = seat->state;
-
-	seat->cuda->cuMemFreeHost(floor->late);
-	seat->cuda->cuMemFree_v2(floor->memory);
-	seat->cuda->cuModuleUnload(floor->module);
-	free(floor);
-	pthread_mutex_lock(&lock);
-	if (!--users && host_flags) {
-		seat->cuda->cuMemFreeHost(host_flags);
-		host_flags = NULL;
-	}
-	pthread_mutex_unlock(&lock);
-}
-
-static enum oh_status floor_prepare(struct bench_device_seat *seat,
-				    const struct bench_command *command,
-				    struct bench_reply *reply)
-{
-	struct floor *floor = seat->state;
-
-	floor->current =
-		command->kind == BENCH_FLOOR_FLAG ? floor->flag : floor->empty;
-	return fill_arguments(seat, floor);
-}
-
 static enum oh_status floor_health(struct bench_device_seat *seat)
 {
 	const struct floor *floor = seat->state;
@@ -280,12 +258,6 @@ static enum oh_status floor_health(struct bench_device_seat *seat)
 
 	if (!late)
 		return OH_OK;
-	if (gpu_of(seat->setup, (int)late - 1) == seat->ordinal)
-		return OH__FAIL(OH_ERR_SYSTEM,
-				"the flag of rank %u has not come to rank %d: "
-				"they share GPU %d, whose queues have kept a "
-				"kernel back; give each rank its own GPU",
-				late - 1, seat->setup->rank, seat->ordinal);
 	return OH__FAIL(OH_ERR_SYSTEM,
 			"the flag of rank %u has not come to rank %d: its GPU "
 			"may reach this one's memory, says the driver, and "

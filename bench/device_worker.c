@@ -239,6 +239,17 @@ static bool try_call(struct worker *w, const struct job *job,
 	       meet(w, &ignored, reply);
 }
 
+/* Where ranks share a context the first launch of a graph may wait for a kernel
+ * that waits for it: what a driver leaves for it is done here. */
+static enum oh_status upload(struct worker *w, struct job *job)
+{
+	const struct oh__cuda *cuda = w->seat.cuda;
+	enum oh_status status =
+		OH__CUDA(cuda->cuGraphUpload(job->executable, w->stream));
+
+	return status ? status : OH__CUDA(cuda->cuStreamSynchronize(w->stream));
+}
+
 static enum oh_status capture(struct worker *w, struct job *job)
 {
 	const struct oh__cuda *cuda = w->seat.cuda;
@@ -257,6 +268,8 @@ static enum oh_status capture(struct worker *w, struct job *job)
 	if (!status)
 		status = OH__CUDA(cuda->cuGraphInstantiateWithFlags(
 			&job->executable, job->graph, 0));
+	if (!status)
+		status = upload(w, job);
 	return status;
 }
 

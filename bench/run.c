@@ -18,7 +18,6 @@
 /* On a device: replays, and the calls of each. */
 #define DEVICE_FLOOR_REPLAYS 100
 #define DEVICE_FLOOR_CALLS 100
-#define DEVICE_CROWDED 10 /* of both, where ranks share GPUs */
 /* Untimed replays before the first turn of a subject, and before the others:
  * a GPU that rests lowers its clocks. */
 #define WARM_FIRST_US 200000
@@ -178,16 +177,6 @@ static void note_replies(struct run *run, struct slot *slot,
 	note_wrong(run, slot, replies);
 }
 
-static bool is_shared(const struct bench_frame *frame)
-{
-	return frame->device && frame->ranks > frame->gpus;
-}
-
-static int floor_calls(const struct bench_frame *frame)
-{
-	return is_shared(frame) ? DEVICE_CROWDED : DEVICE_FLOOR_CALLS;
-}
-
 /* Of a turn whose untimed replays nobody has counted. */
 static uint64_t warm_ticks(const struct run *run, const struct slot *slot,
 			   const struct bench_case *what)
@@ -233,7 +222,7 @@ static struct bench_command command_of(const struct run *run,
 	command.dtype = what->bytes % 4 ? OH_U8 : OH_F32;
 	command.op = OH_SUM;
 	if (run->plan->frame.device)
-		command.calls = (uint32_t)floor_calls(&run->plan->frame);
+		command.calls = DEVICE_FLOOR_CALLS;
 	command.count = what->bytes / (what->bytes % 4 ? 1 : 4);
 	return command;
 }
@@ -478,7 +467,7 @@ static bool run_case(struct run *run, size_t index)
 static uint32_t long_exchange(const struct bench_frame *frame)
 {
 	if (frame->device)
-		return is_shared(frame) ? DEVICE_CROWDED : DEVICE_FLOOR_REPLAYS;
+		return DEVICE_FLOOR_REPLAYS;
 	return frame->ranks > frame->processors ? FLAG_LONG / 20 : FLAG_LONG;
 }
 
@@ -545,14 +534,17 @@ static bool start_peers(struct run *run)
 	return true;
 }
 
+/* Between ranks that share a GPU there is no way whose floor could be told. */
 static bool start_floor(struct run *run)
 {
 	struct bench_failure failure;
+	const struct bench_frame *frame = &run->plan->frame;
 	bool by_host = bench_team_ways(&run->own, run->result->ways);
 
 	run->result->create_ms = bench_team_create_ms(&run->own);
-	if (!bench_team_start_floor(&run->plan->frame, by_host, &run->floor,
-				    &failure))
+	if (frame->ranks > frame->gpus)
+		return true;
+	if (!bench_team_start_floor(frame, by_host, &run->floor, &failure))
 		return do_without(run, &failure);
 	memcpy(run->result->flag_place, run->floor.version,
 	       sizeof(run->result->flag_place));

@@ -5,6 +5,7 @@
  * file that FAKECUDA_SCRIPT names, read again at each cuInit:
  *
  *   devices N                   version NUMBER      granularity BYTES
+ *   lazy-graphs                 one that was not uploaded waits for kernels
  *   device I KEY VALUE          name, pci, uuid (32 hex digits), memory
  *   device I attribute A VALUE  in the driver's numbers
  *   peer I J 0|1                whether I reaches J's memory; 0 at first
@@ -30,6 +31,7 @@
 
 struct fake_device fake_devices[DEVICES];
 size_t fake_granularity;
+bool fake_lazy_graphs;
 
 static int device_count, version;
 static int visible[DEVICES], visible_count;
@@ -151,6 +153,8 @@ static void script_line(char *line)
 		version = atoi(word[1]);
 	else if (!strcmp(word[0], "granularity"))
 		fake_granularity = strtoull(word[1], NULL, 0);
+	else if (!strcmp(word[0], "lazy-graphs"))
+		fake_lazy_graphs = true;
 	else if (!strcmp(word[0], "device") && rest)
 		script_device(word, line + rest);
 	else if (!strcmp(word[0], "peer"))
@@ -203,6 +207,7 @@ static void forget(void)
 	fail_at = all_calls = 0;
 	version = 12000;
 	fake_granularity = (size_t)2 << 20;
+	fake_lazy_graphs = false;
 	fake_launches_forget();
 }
 

@@ -9,6 +9,7 @@
 struct CUgraphExec_st {
 	struct object object;
 	CUgraphNode first;
+	bool uploaded;
 };
 
 static cuuint64_t captures;
@@ -351,6 +352,21 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
 	return CUDA_SUCCESS;
 }
 
+CUresult cuGraphUpload(CUgraphExec executable, CUstream handle)
+{
+	ENTER(CURRENT);
+	CUstream stream = fake_stream_of(handle, &failure);
+
+	if (!stream)
+		return failure;
+	if (!fake_object_is(executable, EXECUTABLE))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (stream->capture)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	executable->uploaded = true;
+	return CUDA_SUCCESS;
+}
+
 CUresult cuGraphLaunch(CUgraphExec executable, CUstream handle)
 {
 	ENTER(CURRENT);
@@ -363,6 +379,9 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream handle)
 	/* a graph in a graph is not played */
 	if (stream->capture)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (fake_lazy_graphs && !executable->uploaded)
+		fake_wait_for_kernels(fake_stream_context(stream));
+	executable->uploaded = true;
 	for (CUgraphNode node = executable->first; node; node = node->next)
 		fake_work_do(&node->work, stream, true);
 	return CUDA_SUCCESS;

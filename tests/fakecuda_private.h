@@ -76,6 +76,8 @@ struct CUctx_st {
 
 extern struct fake_device fake_devices[DEVICES];
 extern size_t fake_granularity;
+/* A graph that was not uploaded waits as a kernel does that is not loaded. */
+extern bool fake_lazy_graphs;
 
 /* The script's number for an ordinal; -1 if there is none. */
 int fake_device_of(CUdevice ordinal);
@@ -146,6 +148,8 @@ CUstream fake_stream_of(CUstream handle, CUresult *failure);
 CUstream fake_stream_asked(CUstream handle, CUresult *failure);
 CUcontext fake_stream_context(CUstream stream);
 void fake_launches_forget(void);
+/* Until no kernel of the context runs; leaves the lock meanwhile. */
+void fake_wait_for_kernels(CUcontext context);
 
 #define WAITS 16 /* nodes that a node waits for */
 

@@ -570,14 +570,13 @@ static CUresult describe(struct fakecuda_launch *launch,
 	return check_shape(launch, function);
 }
 
-static void load(CUfunction function)
+void fake_wait_for_kernels(CUcontext context)
 {
-	while (!function->loaded && function->object.context->running) {
+	while (context->running) {
 		fake_unlock();
 		sched_yield();
 		fake_lock();
 	}
-	function->loaded = true;
 }
 
 static CUresult launch_kernel(const CUlaunchConfig *config, CUfunction function,
@@ -593,7 +592,9 @@ static CUresult launch_kernel(const CUlaunchConfig *config, CUfunction function,
 	if (!fake_object_is(function, FUNCTION) ||
 	    function->object.context != stream->object.context)
 		return CUDA_ERROR_INVALID_HANDLE;
-	load(function);
+	if (!function->loaded)
+		fake_wait_for_kernels(function->object.context);
+	function->loaded = true;
 	work.launch = malloc(sizeof(*work.launch));
 	if (!work.launch)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -251,6 +251,7 @@ static void try_capture(void)
 	       "joined, the capture gives a graph");
 	tap_ok(!cuda->cuGraphInstantiateWithFlags(&executable, graph, 0) &&
 		       !cuda->cuGraphDestroy(graph) &&
+		       !cuda->cuGraphUpload(executable, one) &&
 		       !cuda->cuGraphLaunch(executable, two) &&
 		       !cuda->cuGraphLaunch(executable, one) &&
 		       launches() == before + 4,

@@ -569,10 +569,10 @@ static void set(const struct run *run)
 }
 
 /*
- * Threads that share a GPU share a context and its queues. About once in a
- * hundred thousand calls a kernel whose turn it is does not begin, behind one
- * of another rank that waits for it. So there ranks are processes, unless
- * threads are asked for, or the GPUs are fakes, which have no queues.
+ * Threads that share a GPU share a context. About once in a hundred thousand
+ * calls a graph that is launched for the first time does not begin, behind a
+ * kernel of another rank that waits for it. So there ranks are processes,
+ * unless threads are asked for, or the GPUs are fakes, which launch any graph.
  */
 static bool are_processes(const struct run *run, bool threads)
 {

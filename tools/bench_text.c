@@ -253,7 +253,10 @@ static const char *flag_text(const struct bench_frame *frame, double us,
 		snprintf(text, room, "%.2f us%s", us,
 			 bench_distance(frame, us));
 	else
-		snprintf(text, room, "not measured");
+		snprintf(text, room, "not measured%s",
+			 frame->device && frame->ranks > frame->gpus
+				 ? ": ranks share GPUs"
+				 : "");
 	return text;
 }
 

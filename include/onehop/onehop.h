@@ -203,10 +203,11 @@ struct oh_comm_options {
  * until the deadline, or five seconds, and five more by those that wait for
  * rank 0. NULL options: all from the environment.
  *
- * Ranks of one process need a GPU each. On one GPU they share its queues,
- * which may keep a kernel behind one that waits for it until the deadline; a
- * warning says so. Ranks of different processes may share a GPU; they take
- * turns of milliseconds.
+ * Ranks of one process need a GPU each. On one GPU they share a context, where
+ * the first launch of a kernel or of a graph (the driver's own kernels for
+ * copies, too), cudaFree and cudaFreeHost may wait for a kernel that waits for
+ * them, until the deadline; a warning says so. Ranks of different processes may
+ * share a GPU; they take turns of milliseconds.
  *
  * Memory: for each rank a segment of about twice ONEHOP_SLOT_BYTES (4M),
  * touched as it is used, and address space of ONEHOP_HEAP_BYTES (16G) for

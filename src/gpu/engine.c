@@ -48,7 +48,7 @@ static enum oh_status exchange_facts(struct oh__gpu *gpu,
 	return OH_OK;
 }
 
-bool oh__gpu_share_queues(const struct oh__gpu *gpu, int rank)
+bool oh__gpu_share_context(const struct oh__gpu *gpu, int rank)
 {
 	const struct oh__gpu_facts *mine = &gpu->facts[gpu->rank];
 	const struct oh__gpu_facts *theirs = &gpu->facts[rank];
@@ -69,11 +69,11 @@ static void warn_of_shared_gpu(const struct oh__gpu *gpu)
 		return;
 	oh__log(OH_LOG_WARN, "ranks %d and %d are on one GPU (%s): %s", first,
 		gpu->rank, facts[gpu->rank].address,
-		oh__gpu_share_queues(gpu, first)
-			? "as they are of one process, its queues may keep a "
-			  "kernel of one behind a kernel of the other that "
-			  "waits for it, until the deadline; use a process "
-			  "for each"
+		oh__gpu_share_context(gpu, first)
+			? "as they are of one process, a kernel or a graph "
+			  "that is launched there for the first time, and "
+			  "freeing memory, may wait for a kernel that waits "
+			  "for it, until the deadline; use a process for each"
 			: "they take turns of milliseconds there; give each "
 			  "rank a GPU of its own, by cudaSetDevice or "
 			  "oh_comm_options.device");

@@ -109,8 +109,9 @@ enum oh_status oh__gpu_connect(struct oh__gpu *gpu,
 			       struct oh__rendezvous *rendezvous);
 
 /* Is the rank another one of this process on this GPU? Then they use one
- * context, whose queues may keep a kernel behind one that waits for it. */
-bool oh__gpu_share_queues(const struct oh__gpu *gpu, int rank);
+ * context, where the first launch of a kernel or a graph, and freeing memory,
+ * may wait for a kernel that waits for it. */
+bool oh__gpu_share_context(const struct oh__gpu *gpu, int rank);
 
 /* Works in every state, a zeroed one too. No kernel of a call may be waiting.
  */

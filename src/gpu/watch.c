@@ -156,10 +156,11 @@ static void look_at_kernels(struct oh__gpu *gpu)
 	if (left)
 		why = "a kernel waits for a rank that has destroyed its "
 		      "communicator";
-	else if (oh__gpu_share_queues(gpu, culprit))
+	else if (oh__gpu_share_context(gpu, culprit))
 		why = "a kernel has waited until the deadline for a rank of "
-		      "this process on this GPU, whose queues may keep one "
-		      "kernel behind another: use a process for each rank";
+		      "this process on this GPU, where a first launch and "
+		      "freeing memory wait for kernels: use a process for "
+		      "each rank";
 	fail(gpu, left ? OH_ERR_PEER_LOST : OH_ERR_TIMEOUT, culprit, why);
 }
 

@@ -193,9 +193,15 @@ done
 plays 'devices 1'
 runs 0 --sizes 64
 says "ranks share GPUs"
-told '[.ranks, .device.gpus_are_shared, .floors.flag_place]' '[2,true,"GPU memory"]' \
-	"one GPU for two ranks"
+told '[.ranks, .device.gpus_are_shared, .floors[], .rows[].wrong]' \
+	'[2,true,{"before":null,"after":null},[],null,[],0]' "one GPU for two ranks"
+says "exchange of flags not measured: ranks share GPUs"
 complains "ranks 0 and 1 are on one GPU"
+plays 'devices 1' 'lazy-graphs'
+runs 0 --sizes 64 --threads
+told '[.device.gpus_are_shared, .rows[].wrong]' '[true,0]' "a graph is uploaded before ranks wait"
+plays 'devices 1'
+runs 0 --sizes 64
 complains "take turns of milliseconds"
 plays 'devices 4' 'peer * * 1'
 runs 0 --sizes 64,200000
@@ -317,8 +323,8 @@ told '[.floors.flag_exchange_us.before, .floors.flag_place, .rows[0].flag_exchan
 	'[null,null,null]' "floors that cannot be had are not told"
 runs 0 --sizes 64 --csv "$scratch/csv"
 is "$(tail -n 1 "$scratch/csv" | cut -d, -f17)" "" "neither in CSV"
-# two load the kernels, two prepare the long exchange, two the case's first floor
-plays "${two[@]}" 'error cuMemHostGetDevicePointer_v2 999 6'
+# two prepare the long exchange, two the case's first floor
+plays "${two[@]}" 'error cuMemHostGetDevicePointer_v2 999 4'
 runs 1 --sizes 64,128
 complains "cuMemHostGetDevicePointer_v2 failed, code 999"
 told '[.rows[] | [.bytes, .wrong, .flag_exchange_us]], (.floors | [.kernels, .flag_exchange_us.after])' \

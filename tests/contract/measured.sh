@@ -27,6 +27,26 @@ for file in "$raw"/*.json; do
 	has "$(cat "$raw"/*.md)" "$pattern" "$name: a page names it"
 done
 
+# before and now, on one GPU
+rows=$(python3 - "$SOURCE" <<'END'
+import importlib.util, sys
+root = sys.argv[1]
+spec = importlib.util.spec_from_file_location('measure', root + '/scripts/measure_gpus.py')
+measure = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(measure)
+rows = {}
+for runs in '2ranks-peers', '4ranks-peers', '2ranks-pinned':
+    for build in 'before', 'now':
+        name = f'{root}/docs/measurements/gpu-1-h200-{runs}-{build}.json'
+        for row in measure.read(name)['rows']:
+            rows.setdefault(row['bytes'], []).append(measure.figure(measure.p50(row)))
+for count, cells in rows.items():
+    print('|', ' | '.join([measure.size(count), *cells]), '|')
+END
+)
+is "$(wc -l <<<"$rows")" 10 "one GPU, before and now: ten sizes"
+has "$(<"$raw/gpu.md")" "$rows" "the page has them as they are"
+
 # at_8k WAY SUBJECT: p50 in us, to one place
 at_8k()
 {
