@@ -212,6 +212,7 @@ static inline CUresult world_graph(struct cuda_world *w)
 	TRY(cuda->cuStreamEndCapture(w->stream, &w->graph));
 	w->captured = false;
 	TRY(cuda->cuGraphInstantiateWithFlags(&w->executable, w->graph, 0));
+	TRY(cuda->cuGraphUpload(w->executable, w->stream));
 	return cuda->cuGraphLaunch(w->executable, w->stream);
 }
 

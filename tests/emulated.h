@@ -150,8 +150,12 @@ static inline void fiber_main()
 	}
 }
 
+/* A fiber's turn takes a microsecond, however busy the machine is. */
+static inline uint64_t turns;
+
 static inline void resume(fiber *f)
 {
+	turns++;
 	current = f;
 	if (_setjmp(scheduler))
 		return;
@@ -398,11 +402,8 @@ static inline void let_next_kernel_start()
 /* Who asks for the time waits. */
 static inline uint64_t now_ns()
 {
-	struct timespec now;
-
 	emulated::leave();
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return emulated::turns * 1000;
 }
 
 static inline long long clock64()

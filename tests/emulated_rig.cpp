@@ -231,6 +231,11 @@ bool rig_wait(struct rig *rig)
 	return !emulated::astray;
 }
 
+uint64_t rig_now_ns(void)
+{
+	return emulated::turns * 1000;
+}
+
 bool rig_put(struct rig *rig, int rank, size_t at, const void *data,
 	     size_t bytes)
 {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "kernels/image.h"
 
@@ -247,6 +248,11 @@ bool rig_wait(struct rig *rig)
 			    rig->rank[i].stream)))
 			return false;
 	return true;
+}
+
+uint64_t rig_now_ns(void)
+{
+	return oh__now_ns();
 }
 
 bool rig_put(struct rig *rig, int rank, size_t at, const void *data,

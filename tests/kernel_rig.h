@@ -109,6 +109,8 @@ bool rig_launch(struct rig *rig, const struct rig_call *call);
  */
 bool rig_launch_nothing(struct rig *rig, const struct rig_call *call);
 bool rig_wait(struct rig *rig);
+/* By the clock of deadlines. */
+uint64_t rig_now_ns(void);
 bool rig_put(struct rig *rig, int rank, size_t at, const void *data,
 	     size_t bytes);
 /* What a call left on the rank: all its bytes. */
