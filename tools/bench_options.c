@@ -12,6 +12,7 @@
 #include "base/settings.h"
 #include "tools/bench_absent.h"
 #include "tools/bench_names.h"
+#include "tools/flags.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -464,10 +465,7 @@ static bool refuse_unknown(const char *word)
 			"%s\n",
 			word, advice);
 	else
-		fprintf(stderr,
-			"onehop bench: '%s' is not known; `onehop bench "
-			"--help` lists the flags\n",
-			word);
+		flags_say_unknown("bench", word);
 	return false;
 }
 

@@ -5,7 +5,6 @@
  * do.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "doctor/diagnosis.h"
 #include "tools/command.h"
 #include "tools/doctor_write.h"
+#include "tools/flags.h"
 
 struct options {
 	struct diagnosis_options about;
@@ -183,14 +183,12 @@ static int read_options(int argc, char **argv, struct options *options)
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
-	char title[] = "onehop doctor";
 	bool fine = true;
 	int option, index = 0;
 
-	argv[0] = title;
 	optind = 0;
-	while (fine &&
-	       (option = getopt_long(argc, argv, "h", longs, &index)) != -1) {
+	while (fine && (option = flags_next("doctor", argc, argv, "h", longs,
+					    &index)) != -1) {
 		switch (option) {
 		case 't':
 			fine = parse_tp(optarg, &options->about.tp);

@@ -5,7 +5,6 @@
  * its value is never shown, not even a malformed one. A variable ONEHOP_...
  * that is no setting, a misspelt one perhaps, is named on stderr.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include "cpu/reduce.h"
 #include "onehop/onehop.h"
 #include "tools/command.h"
+#include "tools/flags.h"
 #include "tools/stamp_json.h"
 
 enum state {
@@ -237,13 +237,12 @@ static int read_options(int argc, char **argv, bool *json)
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
-	char title[] = "onehop env"; /* what getopt's complaints begin with */
 	int option;
 
 	*json = false;
-	argv[0] = title;
 	optind = 0; /* scan anew */
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+	while ((option = flags_next("env", argc, argv, "h", options, NULL)) !=
+	       -1) {
 		switch (option) {
 		case 'j':
 			*json = true;

@@ -4,7 +4,6 @@
  * stdout, JSON there or to a file; what is measured now to stderr, if it is a
  * terminal.
  */
-#include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "base/settings.h"
 #include "bench/sizes.h"
 #include "tools/command.h"
+#include "tools/flags.h"
 #include "tools/output_file.h"
 #include "tools/probe_write.h"
 
@@ -136,13 +136,11 @@ static int read_options(int argc, char **argv, struct settings *settings)
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
-	char title[] = "onehop probe"; /* what getopt's complaints begin with */
 	int option, code = EXIT_FINE;
 
-	argv[0] = title;
 	optind = 0; /* scan anew */
-	while (!code &&
-	       (option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+	while (!code && (option = flags_next("probe", argc, argv, "h", options,
+					     NULL)) != -1) {
 		switch (option) {
 		case 'q':
 			settings->options.quick = true;

@@ -14,7 +14,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +28,7 @@
 #include "onehop/onehop.h"
 #include "tools/binding.h"
 #include "tools/command.h"
+#include "tools/flags.h"
 #include "tools/run_guard.h"
 #include "tools/run_relay.h"
 
@@ -126,14 +126,13 @@ static int read_options(int argc, char **argv, struct options *options)
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
-	char title[] = "onehop run"; /* what getopt's complaints begin with */
 	uint64_t value;
 	int option;
 
 	*options = (struct options){.prefix = true};
-	argv[0] = title;
 	optind = 0; /* scan anew */
-	while ((option = getopt_long(argc, argv, "+n:h", longs, NULL)) != -1) {
+	while ((option = flags_next("run", argc, argv, "+n:h", longs, NULL)) !=
+	       -1) {
 		switch (option) {
 		case 'n':
 			if (!parse_in(optarg, OH_MAX_RANKS, "-n", &value))

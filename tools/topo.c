@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "machine/local.h"
 #include "machine/report.h"
 #include "tools/command.h"
+#include "tools/flags.h"
 #include "tools/topo_write.h"
 
 #define PIECE_BYTES (1 << 16)
@@ -64,13 +64,12 @@ static int read_options(int argc, char **argv, enum format *format)
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
-	char title[] = "onehop topo"; /* what getopt's complaints begin with */
 	int option;
 
 	*format = FORMAT_TEXT;
-	argv[0] = title;
 	optind = 0; /* scan anew */
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+	while ((option = flags_next("topo", argc, argv, "h", options, NULL)) !=
+	       -1) {
 		switch (option) {
 		case 'j':
 			*format = FORMAT_JSON;

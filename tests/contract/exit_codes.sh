@@ -64,6 +64,39 @@ runs 2 stderr run --timeout 0 -n 1 true
 runs 2 stderr run --timeout 1s -n 1 true
 runs 2 stderr run --nothing -n 1 true
 
+# refuses TEXT ARGUMENT...: with 2 and that text, whole
+refuses()
+{
+	local text=$1
+
+	shift
+	"$BUILD/onehop" "$@" >"$scratch/stdout" 2>"$scratch/stderr" </dev/null
+	is "$? $(cat "$scratch/stderr")" "2 onehop $1: $text" "onehop $*: says why"
+}
+
+# the same words in all, and no name that is only a part of one
+for sub in bench doctor env probe run topo; do
+	for flag in --nothing -Z --jso --hel=x; do
+		refuses "'$flag' is not known; \`onehop $sub --help\` lists the flags" "$sub" "$flag"
+	done
+	refuses "--help=x: a flag without a value" "$sub" --help=x
+done
+for words in "doctor --t" "env --js" "probe --qui" "run --no-p" "topo --do" "bench --no-p"; do
+	read -r sub flag <<<"$words"
+	refuses "'$flag' is not known; \`onehop $sub --help\` lists the flags" "$sub" "$flag"
+done
+for words in "doctor --tp" "probe --bytes" "run --timeout" "run -n"; do
+	read -r sub flag <<<"$words"
+	refuses "$flag: a value is missing; \`onehop $sub --help\` says what it takes" "$sub" "$flag"
+done
+# behind a file, too; what belongs to the program of run is its own
+report=$SOURCE/tests/cases/glm5-eight-rtx-pro-6000/report.txt
+refuses "'--jso' is not known; \`onehop topo --help\` lists the flags" topo "$report" --jso
+runs 0 stdout topo "$report" --json
+runs 2 stderr topo -- "$report" --json
+runs 0 stdout run -n 1 echo --jso
+runs 0 stdout run -n1 -- echo --jso
+
 "$BUILD/onehop" bnech 2>"$scratch/stderr"
 has "$(cat "$scratch/stderr")" "did you mean 'bench'" "a near miss is answered"
 "$BUILD/onehop" zebra 2>"$scratch/stderr"
