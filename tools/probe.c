@@ -53,9 +53,12 @@ static void print_help(void)
 	       "  -h, --help         print this text\n"
 	       "\n"
 	       "Exit code: 0, 1 if data came out wrong or a pair or a GPU has "
-	       "a "
-	       "problem, 3 if no\n"
-	       "GPU can be used, 77 if there is none, 124 if one hangs.\n");
+	       "a problem, 2 for\n"
+	       "wrong options or a GPU that is not there, 3 if no GPU can be "
+	       "used, a setting is\n"
+	       "malformed or the output cannot be written, 77 if there is no "
+	       "GPU or no kernel\n"
+	       "for it in this build, 124 if one hangs.\n");
 }
 
 static int refuse(const char *option, const char *value, const char *takes)

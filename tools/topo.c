@@ -50,9 +50,11 @@ static void print_help(void)
 	       "  --dot         a graph for Graphviz instead of text\n"
 	       "  -h, --help    print this text\n"
 	       "\n"
-	       "Exit code: 0, 2 for a file that is damaged or of a machine "
-	       "without NVIDIA GPUs,\n"
-	       "77 without a file on a machine that has none.\n");
+	       "Exit code: 0, 2 for wrong options and for a file that is "
+	       "damaged or of a machine\n"
+	       "without NVIDIA GPUs, 3 if NVML fails or the output cannot be "
+	       "written, 77 without\n"
+	       "a file on a machine that has none.\n");
 }
 
 /* EXIT_FINE, or what to exit with; -1 after --help. */

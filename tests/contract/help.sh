@@ -47,6 +47,16 @@ for sub in bench doctor env probe run topo; do
 		"onehop help $sub is onehop $sub --help"
 done
 
+# the exit codes at the end of --help, and those of the page; run's help names
+# a code where it tells of it
+for sub in bench doctor probe topo; do
+	is "$("$onehop" "$sub" --help | sed -n '/^[Ee]xit code/,$p' | grep -oE '\b[0-9]+\b' |
+		sort -un | xargs)" \
+		"$(sed -n '/^# EXIT STATUS/,/^# [^E]/p' "$SOURCE/man/onehop-$sub.1.scd" |
+			grep -oE '^\*[0-9]+\*' | tr -d '*' | sort -un | xargs)" \
+		"onehop $sub --help has the exit codes of onehop-$sub(1)"
+done
+
 subcommands=$("$onehop" --help | sed -nE 's/^  ([a-z]+) .*/\1/p' | sort)
 is "$(help_flags)" "$(page_flags onehop.1.scd)" "onehop(1) has the flags"
 is "$(sed -nE '/^# SUBCOMMANDS/,/^# OPTIONS/s/^\*([a-z]+)\*.*/\1/p' \
