@@ -108,12 +108,14 @@ static bool set_timeout(struct bench_options *options, const char *value)
 
 static bool set_in_place(struct bench_options *options, const char *value)
 {
+	options->both_places |= options->in_place == 0;
 	options->in_place = 1;
 	return true;
 }
 
 static bool set_out_of_place(struct bench_options *options, const char *value)
 {
+	options->both_places |= options->in_place == 1;
 	options->in_place = 0;
 	return true;
 }

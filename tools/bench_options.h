@@ -23,6 +23,7 @@ struct bench_options {
 	int iterations; /* 0: by size */
 	int warmups; /* -1: by size, on a device by time */
 	int in_place; /* -1 only while the memory is not known */
+	bool both_places; /* --in-place and --out-of-place were given */
 	bool check, comm_alloc, threads, pin;
 	bool device; /* memory is "device" */
 	const char *device_flag; /* one that is only for it; NULL */

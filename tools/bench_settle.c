@@ -150,6 +150,8 @@ static bool options_agree(const struct bench_options *options)
 		return complain("--sizes: not together with -b, -e, -f, -i");
 	if (options->graph && options->eager)
 		return complain("--graph: not together with --eager");
+	if (options->both_places)
+		return complain("--in-place: not together with --out-of-place");
 	if (options->factor && options->step)
 		return complain("-i: not together with -f");
 	if (options->device_flag && !options->device) {

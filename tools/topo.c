@@ -47,7 +47,8 @@ static void print_help(void)
 	       "together.\n"
 	       "\n"
 	       "  --json        JSON instead of text\n"
-	       "  --dot         a graph for Graphviz instead of text\n"
+	       "  --dot         a graph for Graphviz instead of text; not "
+	       "both\n"
 	       "  -h, --help    print this text\n"
 	       "\n"
 	       "Exit code: 0, 2 for wrong options and for a file that is "
@@ -66,18 +67,18 @@ static int read_options(int argc, char **argv, enum format *format)
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
+	bool json = false, dot = false;
 	int option;
 
-	*format = FORMAT_TEXT;
 	optind = 0; /* scan anew */
 	while ((option = flags_next("topo", argc, argv, "h", options, NULL)) !=
 	       -1) {
 		switch (option) {
 		case 'j':
-			*format = FORMAT_JSON;
+			json = true;
 			break;
 		case 'd':
-			*format = FORMAT_DOT;
+			dot = true;
 			break;
 		case 'h':
 			print_help();
@@ -86,6 +87,12 @@ static int read_options(int argc, char **argv, enum format *format)
 			return EXIT_USAGE;
 		}
 	}
+	if (json && dot) {
+		fprintf(stderr,
+			"onehop topo: --json: not together with --dot\n");
+		return EXIT_USAGE;
+	}
+	*format = json ? FORMAT_JSON : dot ? FORMAT_DOT : FORMAT_TEXT;
 	return EXIT_FINE;
 }
 

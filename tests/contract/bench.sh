@@ -56,6 +56,15 @@ done <<'END'
 --nothing '--nothing' is not known
 END
 
+for words in "--in-place --out-of-place" "--out-of-place --in-place" \
+	"--in-place --out-of-place --memory device"; do
+	read -ra words <<<"$words"
+	timeout 60 "${bench[@]}" "${words[@]}" >"$scratch/out" 2>"$scratch/err"
+	is "$? $(cat "$scratch/err")" \
+		"2 onehop bench: --in-place: not together with --out-of-place" \
+		"bench ${words[*]}: exit code 2, and why"
+done
+
 # Settings that change a call are told
 ONEHOP_ALGORITHM=two-shot ONEHOP_TUNE=on ONEHOP_DEVICE_SHARE=none \
 	measures --ranks 2 --sizes 64 -n 5

@@ -185,6 +185,8 @@ refuses 2 "nothing of a machine" glm5.txt prose.txt
 echo "Nvidia driver version: 550.1.1" >driver.txt
 refuses 2 "no GPU is named" driver.txt
 refuses 2 "'--nothing' is not known" --nothing glm5.txt
+refuses 2 "--json: not together with --dot" --json --dot glm5.txt
+refuses 2 "--json: not together with --dot" --dot --json glm5.txt
 head -c 100000 /dev/urandom >noise.txt
 "$onehop" topo noise.txt >/dev/null 2>&1
 is $? 2 "noise is no machine"
