@@ -78,6 +78,50 @@ static void say_verdict(const struct diagnosis *d, const struct gate *gate,
 	}
 }
 
+/* NCCL's rules where they are what was asked for; NULL else. */
+static const struct gate *nccl_gate(const struct diagnosis *d)
+{
+	for (int i = 0; d->options.engine && i < d->gate_count; i++)
+		if (!strcmp(d->options.engine, "nccl") &&
+		    !strcmp(d->gates[i].engine, "nccl") &&
+		    d->gates[i].transport)
+			return &d->gates[i];
+	return NULL;
+}
+
+static const char *way_in_words(const char *transport)
+{
+	return !strcmp(transport, "P2P")   ? "the GPUs' own memory (P2P)"
+	       : !strcmp(transport, "SHM") ? "host memory (SHM)"
+	       : !strcmp(transport, "NET") ? "the network (NET)"
+					   : "several ways (mixed)";
+}
+
+/* The log tells what happened, the rules what is due. */
+static void say_transport(const struct diagnosis *d, const struct gate *gate,
+			  struct summary_line *line)
+{
+	bool logged = d->has_log && d->log.transport;
+	const char *way =
+		logged ? log_transport_name(d->log.transport) : gate->transport;
+
+	line->label = "transport";
+	if (!strcmp(way, "depends")) {
+		line->tone = SUMMARY_DOUBT;
+		SAY(line,
+		    "NCCL's at %d ranks: %s cannot be told from what was given",
+		    gate->tp, unknown_step(gate));
+		return;
+	}
+	line->tone = !strcmp(way, "P2P") ? SUMMARY_GOOD : SUMMARY_BAD;
+	SAY(line, "NCCL goes through %s at %d ranks%s%s", way_in_words(way),
+	    gate->tp,
+	    logged	 ? ", says its log"
+	    : gate->rule ? ", by rule "
+			 : "",
+	    !logged && gate->rule ? gate->rule : "");
+}
+
 /* No gate was asked: the log alone speaks, or nobody. */
 static void say_log(const struct diagnosis *d, struct summary_line *line)
 {
@@ -130,6 +174,8 @@ static void say_what(const struct diagnosis *d, struct summary_line *line)
 		    (unsigned long long)d->log.line.custom);
 	} else if (gate) {
 		say_verdict(d, gate, line);
+	} else if (nccl_gate(d)) {
+		say_transport(d, nccl_gate(d), line);
 	} else {
 		say_log(d, line);
 	}
@@ -242,7 +288,7 @@ static bool is_ruled_out(const struct budget *b, enum budget_verdict verdict)
 /* What would tell more, where nothing is wrong but much is not known. */
 static void say_missing(const struct diagnosis *d, struct summary_line *line)
 {
-	if (d->tp == 1 || (custom_gate(d) && d->has_model))
+	if (d->tp == 1 || ((custom_gate(d) || nccl_gate(d)) && d->has_model))
 		SAY(line, "nothing to mend was found");
 	else if (!d->has_machine)
 		SAY(line, "add nvidia-smi topo -m of the machine, and --tp if "

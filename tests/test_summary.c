@@ -95,6 +95,37 @@ static void try_what(void)
 	expect(1, "disabled", "SGLang's own all-reduce, says its log");
 }
 
+/* Where NCCL's rules are all that was asked for. */
+static void try_transport(void)
+{
+	struct gate *gate;
+
+	begin(8);
+	gate = add_gate(GATE_DISABLED, "level_allows");
+	gate->engine = "nccl";
+	gate->feature = "transport";
+	gate->transport = "SHM";
+	expect(1, "unknown", "nothing that was given tells it");
+	d.options.engine = "nccl";
+	expect(1, "transport",
+	       "NCCL goes through host memory (SHM) at 8 ranks, by rule "
+	       "level_allows");
+	gate->transport = "mixed";
+	gate->rule = NULL;
+	expect(1, "transport", "NCCL goes through several ways (mixed) at 8");
+	gate->transport = "depends";
+	gate->step_count = 1;
+	gate->steps[0].id = "nvml_p2p_status";
+	expect(1, "transport", "NCCL's at 8 ranks: nvml_p2p_status cannot be");
+	d.has_log = true;
+	d.log.transport = LOG_TRANSPORT_P2P;
+	expect(1, "transport",
+	       "NCCL goes through the GPUs' own memory (P2P) at 8 ranks, says "
+	       "its log");
+	d.has_model = true;
+	expect(3, "next", "nothing to mend was found");
+}
+
 static void try_cost(void)
 {
 	static const struct path_time nccl = {.path = "nccl",
@@ -158,6 +189,7 @@ static void try_next(void)
 int main(void)
 {
 	try_what();
+	try_transport();
 	try_cost();
 	try_next();
 	return tap_done();
