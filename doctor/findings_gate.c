@@ -301,24 +301,57 @@ static bool look_nodes(const struct diagnosis *d, struct finding *finding)
 	return true;
 }
 
+/* Does no rule but the flag stand against the kernel? */
+static enum gate_answer others_open(const struct gate *gate)
+{
+	enum gate_answer answer = gate ? GATE_YES : GATE_UNKNOWN;
+
+	for (int i = 1; gate && i < gate->step_count; i++) {
+		if (gate->steps[i].answer == GATE_NO)
+			return GATE_NO;
+		if (gate->steps[i].answer == GATE_UNKNOWN)
+			answer = GATE_UNKNOWN;
+	}
+	return answer;
+}
+
+/* By the rules, or by the log alone: the flag, or a sentence. */
+static void say_flag_evidence(const struct diagnosis *d,
+			      struct finding *finding)
+{
+	char origin[96];
+
+	if (finding_gate(d, "custom_all_reduce") ||
+	    d->log.disable_custom != LOG_YES) {
+		finding_rule_evidence(d, "disabled_by_flag", finding->evidence,
+				      sizeof(finding->evidence));
+		return;
+	}
+	finding_log_origin(d, d->log.line.disable_custom, origin);
+	FINDING_SAY(finding->evidence, "disable_custom_all_reduce=True (%s)",
+		    origin);
+}
+
 static bool look_flag(const struct diagnosis *d, struct finding *finding)
 {
-	const struct gate *gate = finding_gate(d, "custom_all_reduce");
-	bool open = true;
+	enum gate_answer open =
+		others_open(finding_gate(d, "custom_all_reduce"));
 
-	if (!closed_by(d, "disabled_by_flag") || !gate)
+	if (!closed_by(d, "disabled_by_flag") || d->tp == 1)
 		return false;
-	/* what the others would have said: switched off for nothing? */
-	for (int i = 1; i < gate->step_count; i++)
-		open &= gate->steps[i].answer == GATE_YES;
-	finding->severity = open ? FINDING_WARNING : FINDING_INFO;
+	/* switched off for nothing? */
+	finding->severity = open == GATE_NO ? FINDING_INFO : FINDING_WARNING;
 	FINDING_SAY(finding->title,
-		    "vLLM's own all-reduce is switched off by a flag");
-	finding_rule_evidence(d, "disabled_by_flag", finding->evidence,
-			      sizeof(finding->evidence));
-	FINDING_SAY(finding->consequence, "Every all-reduce goes to NCCL%s.",
-		    open ? "; no other rule stands against the kernel here"
-			 : "; another rule would keep the kernel out, too");
+		    "%s's own all-reduce is switched off by a flag",
+		    finding_engine(d));
+	say_flag_evidence(d, finding);
+	FINDING_SAY(finding->consequence, "Every all-reduce goes to NCCL; %s.",
+		    open == GATE_YES
+			    ? "no other rule stands against the kernel here"
+		    : open == GATE_NO
+			    ? "another rule would keep the kernel out, too"
+			    : "whether another rule would keep the kernel out, "
+			      "too, cannot be told from what was given");
 	FINDING_SAY(finding->remedy,
 		    "If nobody remembers a hang or wrong output, start once "
 		    "without --disable-custom-all-reduce and compare tokens/s "
@@ -449,9 +482,10 @@ static bool look_setup_failed(const struct diagnosis *d,
 		    "Every all-reduce goes to NCCL, although the rules let the "
 		    "kernel through.");
 	FINDING_SAY(finding->remedy,
-		    "Read the lines behind that one. Known causes: containers "
+		    "Read the lines behind %s. Known causes: containers "
 		    "without a common IPC namespace (--ipc=host), and "
-		    "expandable_segments in PYTORCH_CUDA_ALLOC_CONF.");
+		    "expandable_segments in PYTORCH_CUDA_ALLOC_CONF.",
+		    origin);
 	return true;
 }
 

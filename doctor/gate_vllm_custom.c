@@ -94,10 +94,10 @@ static void ask_flag(const struct vllm_case *at, struct gate_said *said)
 	if (vllm_batch_invariant(at, said))
 		return;
 	if (log && log->disable_custom == LOG_YES)
-		gate_said_logged(said, GATE_NO, log, 0,
+		gate_said_logged(said, GATE_NO, log, log->line.disable_custom,
 				 "disable_custom_all_reduce=True");
 	else if (log && log->disable_custom == LOG_NO)
-		gate_said_logged(said, GATE_YES, log, 0,
+		gate_said_logged(said, GATE_YES, log, log->line.disable_custom,
 				 "disable_custom_all_reduce=False");
 	else
 		gate_said_assumed(said, GATE_YES,

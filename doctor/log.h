@@ -120,7 +120,7 @@ struct log_facts {
 	struct {
 		uint64_t version, nccl, custom, symm_mem, rms_fusion, transport,
 			tensor_parallel_size, backends, p2p_cache, shm_full,
-			p2p_refused, rate, tokens_per_step;
+			p2p_refused, rate, tokens_per_step, disable_custom;
 	} line;
 	/* the first line that decided custom, without prefix and colour */
 	char custom_text[LOG_TEXT];

@@ -208,6 +208,7 @@ static void take_value(struct log_reader *reader, enum log_key key,
 		facts->enforce_eager = said;
 	} else if (key == LOG_KEY_DISABLE_CUSTOM) {
 		facts->disable_custom = said;
+		facts->line.disable_custom = log_line(reader);
 	} else if (key == LOG_KEY_FUSION && !run->fusion_ran) {
 		facts->rms_fusion = said;
 		facts->line.rms_fusion = log_line(reader);

@@ -240,6 +240,41 @@ static void try_flag(void)
 	tap_ok(find("custom_disabled_by_flag")->severity == FINDING_INFO &&
 		       !find("gate_pcie_more_than_two"),
 	       "for information where another rule would");
+	begin(2, "NVIDIA A100-PCIE-40GB", OH__LINK_NODE);
+	begin_log(LOG_VLLM);
+	d.log.disable_custom = LOG_YES;
+	EXPECT("switched off, and peer access is not known",
+	       "custom_disabled_by_flag");
+	tap_ok(has_text("custom_disabled_by_flag", "cannot be told") &&
+		       has_text("custom_disabled_by_flag", "; whether"),
+	       "nothing is claimed of what was not asked");
+}
+
+/* No machine: the log alone. */
+static void try_flag_of_log(void)
+{
+	memset(&d, 0, sizeof(d));
+	d.tp = 4;
+	log_disabled("disabled_by_flag");
+	EXPECT("switched off, says a sentence", "custom_disabled_by_flag");
+	tap_ok(has_text("custom_disabled_by_flag", "because\" (vllm.log:6)"),
+	       "the sentence is the evidence");
+	d.log.disable_custom = LOG_YES;
+	d.log.line.disable_custom = 1;
+	EXPECT("switched off, says the flag", "custom_disabled_by_flag");
+	tap_ok(has_text("custom_disabled_by_flag",
+			"disable_custom_all_reduce=True (vllm.log:1)"),
+	       "the flag is the evidence");
+	tap_ok(find("custom_disabled_by_flag")->severity == FINDING_WARNING &&
+		       has_text("custom_disabled_by_flag", "cannot be told") &&
+		       !has_text("custom_disabled_by_flag", "no other rule"),
+	       "a warning that claims nothing of the other rules");
+	d.log.engine = LOG_SGLANG;
+	collect();
+	tap_ok(has_text("custom_disabled_by_flag", "SGLang's own"),
+	       "of SGLang, too");
+	d.tp = 1;
+	EXPECT("switched off, one rank: nothing");
 }
 
 static void try_host(void)
@@ -382,6 +417,8 @@ static void try_log(void)
 	d.log.line.custom = 7;
 	snprintf(d.log.custom_text, sizeof(d.log.custom_text), "failed");
 	EXPECT("set up in vain", "custom_setup_failed", "fusion_off");
+	tap_ok(has_text("custom_setup_failed", "behind vllm.log:7. "),
+	       "it names the line behind which to read");
 
 	begin(4, "NVIDIA H100 80GB HBM3", OH__LINK_NV);
 	begin_log(LOG_VLLM);
@@ -506,6 +543,7 @@ int main(void)
 	try_rules();
 	try_mesh();
 	try_flag();
+	try_flag_of_log();
 	try_host();
 	try_links();
 	try_models();

@@ -35,6 +35,18 @@ for words in "--bytes 98304" "--batch 8"; do
 	has "$(tr -d ' \n' <<<"$out")" '"message_bytes_per_token":98304' "and so does the budget"
 done
 
+# a log alone: what it says is found, with the line
+report=../reports/vllm-023-speculative-flag/input.txt
+out=$(onehop doctor --json "$report")
+is $? 1 "the kernel is switched off, says a log alone: exit code 1"
+has "$out" "disable_custom_all_reduce=True ($report:1)" "and the line"
+report=../reports/vllm-027-ray-workers-ipc-handle/input.txt
+has "$(onehop doctor "$report")" "Read the lines behind $report:5" \
+	"lines to read have a number"
+out=$(onehop doctor --engine nccl glm5-eight-rtx-pro-6000/report.txt | head -n 1)
+is "$out" "transport   NCCL goes through host memory (SHM) at 8 ranks, by rule level_allows" \
+	"NCCL alone is asked: the first line is about it"
+
 # as far as the flags go: no GPU is visible
 told=$(tr -s ' \n' ' ' <"$page" |
 	grep -oE 'onehop (probe|bench --memory device)( --?[a-z]+ [0-9a-zA-Z]+)*' | sort -u)
