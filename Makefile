@@ -43,9 +43,12 @@ check-gpu:
 check-gpu-long:
 	@scripts/check.py --gpu-long
 
-# DESTDIR goes to Meson by the environment. PREFIX is looked at before anything
-# is run.
+# DESTDIR goes to Meson by the environment, and would be taken from within build.
+# It and PREFIX are looked at before anything is run.
 install:
+	$(if $(DESTDIR),$(if $(filter /%,$(firstword $(DESTDIR))),,$(error \
+		DESTDIR is '$(DESTDIR)', it takes a path that begins with /, such \
+		as $(CURDIR)/$(DESTDIR))))
 	$(if $(filter /%,$(firstword $(PREFIX))),,$(error PREFIX is '$(PREFIX)', \
 		it takes a path that begins with /, such as $(CURDIR)/$(PREFIX)))
 	@$(MAKE) -s --no-print-directory build/build.ninja

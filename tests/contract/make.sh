@@ -112,6 +112,12 @@ rm -r "$scratch/tree/build"
 installs 2 PREFIX=here
 is "$(cat calls)" "" "a relative prefix: nothing is run"
 has "$(cat out)" "PREFIX is 'here', it takes a path that begins with /" "it says why"
+for folder in here "here/and there"; do
+	: >calls
+	PATH=$fake "$scratch/make" --no-print-directory install "DESTDIR=$folder" >out 2>&1
+	is "$? $(cat calls)" "2 " "make install DESTDIR=$folder: nothing is run"
+	has "$(cat out)" "DESTDIR is '$folder', it takes a path that begins with /" "it says why"
+done
 installs 2 PREFIX=
 is "$(cat calls)" "" "an empty one: nothing is run"
 installs 0 PREFIX=/opt/onehop
