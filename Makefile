@@ -58,6 +58,16 @@ install:
 	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 	@if [ -z '$(DESTDIR)' ]; then scripts/show_paths.sh build; fi
 
+# Meson's list of the last installation says what is removed, not PREFIX. Without
+# the list there is nothing more to remove.
+installed = build/meson-logs/install-log.txt
+uninstall:
+	@[ -e $(installed) ] || { echo 'nothing is installed from here:' \
+		'there is no $(installed)' >&2; exit 1; }
+	@ninja -C build uninstall
+	@rm -f $(installed)
+	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
 clean:
 	rm -rf build build-*
 
@@ -70,6 +80,8 @@ help:
 	@echo 'make check-gpu   test GPU ranks on the GPUs that are there'
 	@echo 'make check-gpu-long   the same at length, and with compute-sanitizer'
 	@echo 'make install     PREFIX=$(PREFIX), DESTDIR=...'
+	@echo 'make uninstall   remove what the last make install from here has put there'
 	@echo 'make clean       remove build and build-*'
 
-.PHONY: all demo check check-all check-gpu check-gpu-long install clean help
+.PHONY: all demo check check-all check-gpu check-gpu-long install uninstall clean \
+	help

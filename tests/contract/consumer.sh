@@ -39,6 +39,23 @@ else
 	skip "make builds what is installed" "jq is not installed"
 fi
 
+# and it goes again, with the folders that it made
+mkdir "$scratch/tree"
+ln -s "$BUILD" "$scratch/tree/build"
+kept=$root
+root=$scratch/gone
+mkdir "$root"
+passes "installs to another one" env DESTDIR="$root" \
+	meson install -C "$BUILD" --no-rebuild --quiet
+touch "$root/other"
+[[ -e $(find_one /bin/onehop) ]]
+ok $? "where the command is then"
+passes "make uninstall" make -C "$scratch/tree" -f "$SOURCE/Makefile" \
+	DESTDIR="$root" uninstall
+is "$(cd "$root" && find . -mindepth 1 -not -type d)" ./other \
+	"removes what was installed, and nothing else"
+root=$kept
+
 directory=$(dirname "$(find_one /pkgconfig/onehop.pc)")
 config()
 {

@@ -20,7 +20,7 @@ for tool in meson make ninja; do
 	ln -s "$found" "$scratch/$tool"
 done
 # no nvcc of this machine
-for tool in sh bash env ls cat grep sed id nproc mkdir touch; do
+for tool in sh bash env ls cat grep sed id nproc mkdir touch rm; do
 	ln -s "$(command -v "$tool")" "$fake/$tool"
 done
 
@@ -122,6 +122,24 @@ installs 2 PREFIX=
 is "$(cat calls)" "" "an empty one: nothing is run"
 installs 0 PREFIX=/opt/onehop
 is "$(head -n 1 calls)" "setup build -Dtests=disabled" "no build yet: it is made"
+
+# uninstalls CODE: leaves out, and what ninja was called with in built
+uninstalls()
+{
+	echo nothing >built
+	PATH=$fake DESTDIR=$scratch/root "$scratch/make" --no-print-directory \
+		uninstall >out 2>&1
+	is $? "$1" "make uninstall: exit code $1"
+}
+
+uninstalls 2
+has "$(cat out)" "nothing is installed from here" "it says that there is nothing"
+is "$(cat built)" nothing "and nothing is run"
+mkdir build/meson-logs
+touch build/meson-logs/install-log.txt
+uninstalls 0
+is "$(cat built)" "-C build uninstall" "Meson knows what was installed"
+uninstalls 2
 
 # Meson, on the folder of the kernels alone
 mkdir -p src
