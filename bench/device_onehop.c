@@ -97,6 +97,9 @@ static enum oh_status onehop_health(struct bench_device_seat *seat)
 
 	if (status || !health.status)
 		return status;
+	if (health.culprit < 0)
+		return OH__FAIL(health.status,
+				"a kernel has waited in vain for a rank");
 	return OH__FAIL(health.status,
 			"calls on the GPU have failed: %s (rank %d)",
 			oh_status_text(health.status), health.culprit);

@@ -6,6 +6,7 @@
  *
  *   devices N                   version NUMBER      granularity BYTES
  *   lazy-graphs                 one that was not uploaded waits for kernels
+ *   void-captures               a launch in one is the last that it knows
  *   device I KEY VALUE          name, pci, uuid (32 hex digits), memory
  *   device I attribute A VALUE  in the driver's numbers
  *   peer I J 0|1                whether I reaches J's memory; 0 at first
@@ -31,7 +32,7 @@
 
 struct fake_device fake_devices[DEVICES];
 size_t fake_granularity;
-bool fake_lazy_graphs;
+bool fake_lazy_graphs, fake_void_captures;
 
 static int device_count, version;
 static int visible[DEVICES], visible_count;
@@ -155,6 +156,8 @@ static void script_line(char *line)
 		fake_granularity = strtoull(word[1], NULL, 0);
 	else if (!strcmp(word[0], "lazy-graphs"))
 		fake_lazy_graphs = true;
+	else if (!strcmp(word[0], "void-captures"))
+		fake_void_captures = true;
 	else if (!strcmp(word[0], "device") && rest)
 		script_device(word, line + rest);
 	else if (!strcmp(word[0], "peer"))
@@ -207,7 +210,7 @@ static void forget(void)
 	fail_at = all_calls = 0;
 	version = 12000;
 	fake_granularity = (size_t)2 << 20;
-	fake_lazy_graphs = false;
+	fake_lazy_graphs = fake_void_captures = false;
 	fake_launches_forget();
 }
 

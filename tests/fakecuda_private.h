@@ -78,6 +78,8 @@ extern struct fake_device fake_devices[DEVICES];
 extern size_t fake_granularity;
 /* A graph that was not uploaded waits as a kernel does that is not loaded. */
 extern bool fake_lazy_graphs;
+/* As if another thread did what a capture forbids, behind each launch. */
+extern bool fake_void_captures;
 
 /* The script's number for an ordinal; -1 if there is none. */
 int fake_device_of(CUdevice ordinal);

@@ -199,8 +199,13 @@ CUstream fake_stream_asked(CUstream handle, CUresult *failure)
 
 CUresult fake_submit(CUstream stream, struct fake_work *work)
 {
-	if (stream->capture && !stream->capture->broken)
-		return fake_graph_add(stream->capture, &stream->waits, work);
+	if (stream->capture && !stream->capture->broken) {
+		CUresult code =
+			fake_graph_add(stream->capture, &stream->waits, work);
+
+		stream->capture->broken = fake_void_captures;
+		return code;
+	}
 	if (!stream->capture)
 		fake_work_do(work, stream, false);
 	free(work->launch);

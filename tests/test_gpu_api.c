@@ -305,6 +305,22 @@ static void refused_stream(struct gpu_rank *g, CUstream stream,
 		    oh_status_name(status));
 }
 
+/* A call behind one in the default stream, which must not be asked for now. */
+static void refused_after_default(struct gpu_rank *g)
+{
+	CUstream stream;
+	CUgraph graph;
+
+	GPU_FINE(g, cuStreamCreateWithPriority(&stream, CU_STREAM_DEFAULT, 0));
+	GPU_FINE(g, cuStreamBeginCapture_v2(
+			    stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	refused_stream(g, g->stream[0],
+		       "behind the default one, of which another is captured");
+	GPU_FINE(g, cuStreamEndCapture(stream, &graph));
+	GPU_FINE(g, cuGraphDestroy(graph));
+	g->cuda->cuStreamDestroy_v2(stream);
+}
+
 /* Streams of which nothing good can come: rank 0 tries them alone, and is not a
  * call ahead of the other then. */
 static void streams(struct ranks_self *self)
@@ -360,6 +376,11 @@ static void streams(struct ranks_self *self)
 		}
 	}
 	if (g.comm) {
+		ranks_barrier(self);
+		gpu_rank_try(&g, &test, g.stream[1]);
+		gpu_rank_try(&g, &test, NULL);
+		if (self->rank == 0)
+			refused_after_default(&g);
 		ranks_barrier(self);
 		gpu_rank_try(&g, &test, g.stream[1]);
 	}

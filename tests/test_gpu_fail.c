@@ -95,14 +95,18 @@ static void stay(struct ranks_self *self)
 static void expect(struct gpu_rank *g, enum oh_status due, int culprit,
 		   double within_s)
 {
-	struct oh_health health = {.size = sizeof(health)};
+	struct oh_health health = {.size = sizeof(health), .culprit = -1};
 	double start = now_s();
 	enum oh_status status = call_until(g, start + within_s);
 
 	ranks_check(g->self, status == due, "%s after %.2f s, not %s: %s",
 		    oh_status_name(status), now_s() - start,
 		    oh_status_name(due), oh_last_error()->message);
-	oh_comm_health(g->comm, &health);
+	/* that it has failed is known before it is known why */
+	while (health.culprit < 0 && now_s() < start + within_s) {
+		oh_comm_health(g->comm, &health);
+		nap_ms(1);
+	}
 	ranks_check(g->self, health.status == due && health.culprit == culprit,
 		    "health says %s by rank %d", oh_status_name(health.status),
 		    health.culprit);
@@ -177,16 +181,32 @@ static void with_deadline(struct ranks_self *self, struct gpu_rank *g)
 	ranks_fine(self, oh_comm_create(&options, &g->comm), "oh_comm_create");
 }
 
+/* As soon as the kernel has ended, whoever is to blame. */
+static void expect_at_once(struct gpu_rank *g)
+{
+	struct gpu_case test = case_of(g->self, atoi(g->self->argument));
+	struct oh_health health = {.size = sizeof(health)};
+
+	ranks_fine(g->self, gpu_rank_call(g, &test, g->stream[0]), "the call");
+	GPU_FINE(g, cuStreamSynchronize(g->stream[0]));
+	oh_comm_health(g->comm, &health);
+	ranks_check(g->self, health.status == OH_ERR_TIMEOUT,
+		    "health says %s behind the kernel",
+		    oh_status_name(health.status));
+}
+
 static void skipped(struct ranks_self *self)
 {
 	struct gpu_rank g;
 
 	if (begin(&g, self)) {
 		with_deadline(self, &g);
-		if (self->rank == CULPRIT)
+		if (self->rank == CULPRIT) {
 			stay(self);
-		else
+		} else {
+			expect_at_once(&g);
 			expect(&g, OH_ERR_TIMEOUT, CULPRIT, 5);
+		}
 	}
 	gpu_rank_end(&g);
 }
@@ -280,7 +300,7 @@ static bool capture(struct gpu_rank *g, CUgraphExec *exec)
 
 static void expect_of_replay(struct gpu_rank *g, CUgraphExec exec)
 {
-	struct oh_health health = {.size = sizeof(health)};
+	struct oh_health health = {.size = sizeof(health), .culprit = -1};
 	double end = now_s() + 5;
 
 	if (GPU_FINE(g, cuGraphLaunch(exec, g->stream[0])))
@@ -288,7 +308,7 @@ static void expect_of_replay(struct gpu_rank *g, CUgraphExec exec)
 	do {
 		nap_ms(1);
 		oh_comm_health(g->comm, &health);
-	} while (!health.status && now_s() < end);
+	} while (health.culprit < 0 && now_s() < end);
 	ranks_check(g->self,
 		    health.status == OH_ERR_PEER_LOST &&
 			    health.culprit == CULPRIT,

@@ -304,7 +304,11 @@ static void check_error(struct player *p, enum oh_status status,
 		    seen_ns < fallen_ns + SEEN_WITHIN_S * 1000000000ull,
 		    "seen after %llu ms",
 		    (unsigned long long)(seen_ns - fallen_ns) / 1000000);
-	status = health_of(p->g->comm, &culprit);
+	/* that it has failed is known before it is known why */
+	for (int ms = 0; ms < 2000 && culprit < 0; ms++) {
+		status = health_of(p->g->comm, &culprit);
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
 	ranks_check(p->self, status == due && culprit == p->victim,
 		    "health says %s by rank %d, not %d", oh_status_name(status),
 		    culprit, p->victim);

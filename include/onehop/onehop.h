@@ -345,10 +345,12 @@ OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
  *   later calls, some 20 ms after it was noticed: a rank that was lost, that
  *   calls something else, that has destroyed its communicator before, or that
  *   does not come before the deadline, by the GPU's clock, some 10 ms late and
- * 6 days at most. (A rank that has sent its data, and then does not send a
- * result that it owes, is missed a quarter of the deadline later.) Until then
- * recv holds anything. Kernels that wait end by themselves, and the GPU can be
- * used as before.
+ *   6 days at most. (A rank that has sent its data, and then does not send a
+ *   result that it owes, is blamed a quarter of the deadline later.) Until then
+ *   recv holds anything; but once its stream is idle oh_comm_health says that a
+ *   kernel of this rank has waited in vain, by OH_ERR_TIMEOUT with culprit -1
+ *   until the cause is known.
+ *   Kernels that wait end by themselves, and the GPU can be used as before.
  * - Host calls of a rank beside its GPU calls need the same order on all
  *   ranks, too, but do not wait for those.
  * - A captured call brings programmatic edges into the graph, for which

@@ -154,6 +154,12 @@ static enum oh_status check_failure(struct oh_comm *comm)
 						memory_order_acquire);
 	bool told = atomic_load_explicit(&comm->gpu.told, memory_order_acquire);
 
+	if (!failure && oh__gpu_gave_up(&comm->gpu))
+		return OH__FAIL(OH_ERR_TIMEOUT,
+				"a kernel of the communicator has waited in "
+				"vain: destroy it and make a new one "
+				"(oh_comm_health tells for whom once that is "
+				"known)");
 	if (!failure)
 		return OH_OK;
 	return OH__FAIL(
@@ -232,7 +238,9 @@ static enum oh_status run(struct oh_comm *comm, const struct oh__call *call)
 	if (status)
 		return status;
 	status = start(comm, call);
-	if (status != OH_ERR_UNSUPPORTED && oh__is_failure(status))
+	/* for whom a kernel has waited in vain is found out elsewhere */
+	if (status != OH_ERR_UNSUPPORTED && oh__is_failure(status) &&
+	    !oh__gpu_gave_up(&comm->gpu))
 		oh__mailbox_fail(&comm->mailbox, status, comm->mailbox.rank);
 	return status;
 }

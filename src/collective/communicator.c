@@ -529,6 +529,8 @@ enum oh_status oh_comm_health(struct oh_comm *comm, struct oh_health *health)
 	if (failure) {
 		now.status = (enum oh_status)oh__state_status(failure);
 		now.culprit = oh__state_culprit(failure);
+	} else if (oh__gpu_gave_up(&comm->gpu)) {
+		now.status = OH_ERR_TIMEOUT;
 	}
 	now.calls = atomic_load_explicit(&m->own->finished.word,
 					 memory_order_relaxed) -

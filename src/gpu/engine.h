@@ -38,10 +38,12 @@ struct oh__gpu_capture {
 	cuuint64_t id; /* 0: none */
 	CUstream stream;
 	CUgraphNode node;
+	uint64_t call; /* its number among those that were captured; 0: none */
 };
 
-/* Captures that may be under way at once; the header says so. */
-#define OH__GPU_CAPTURES 8
+/* More than may be under way, which the header says: nobody tells that a
+ * capture has ended. */
+#define OH__GPU_CAPTURES 64
 
 /* Where the last call went. */
 struct oh__gpu_order {
@@ -50,7 +52,7 @@ struct oh__gpu_order {
 	bool recorded; /* the event was recorded after it */
 	CUevent event;
 	struct oh__gpu_capture capture[OH__GPU_CAPTURES];
-	unsigned captures; /* that were begun: the next takes that place */
+	uint64_t captured; /* calls */
 };
 
 struct oh__gpu {
@@ -112,6 +114,10 @@ enum oh_status oh__gpu_connect(struct oh__gpu *gpu,
  * context, where the first launch of a kernel or a graph, and freeing memory,
  * may wait for a kernel that waits for it. */
 bool oh__gpu_share_context(const struct oh__gpu *gpu, int rank);
+
+/* Has a kernel of this rank waited in vain? Known as soon as the kernel has
+ * ended; whom the failure blames, and its text, come later. */
+bool oh__gpu_gave_up(const struct oh__gpu *gpu);
 
 /* Works in every state, a zeroed one too. No kernel of a call may be waiting.
  */

@@ -132,27 +132,33 @@ static enum oh_status launch_round(const struct oh__gpu *gpu,
 		&config, pick_kernel(gpu, class, call), parameters, NULL));
 }
 
-/* What a capture knows of a stream. */
+/* What a capture knows of a stream; no id: there is none, or no longer. */
 struct capture {
 	cuuint64_t id;
 	const CUgraphNode *nodes; /* that the next one will follow */
 	size_t count;
 };
 
+/* Another thread may invalidate the capture at any time. */
 static enum oh_status read_capture(const struct oh__cuda *cuda, CUstream stream,
 				   struct capture *capture)
 {
-	CUstreamCaptureStatus status;
+	CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
 	const CUgraphEdgeData *edges;
+	enum oh_status status;
 	CUgraph graph;
 
 	if (cuda->cuStreamGetCaptureInfo_v3)
-		return OH__CUDA(cuda->cuStreamGetCaptureInfo_v3(
-			stream, &status, &capture->id, &graph, &capture->nodes,
-			&edges, &capture->count));
-	return OH__CUDA(cuda->cuStreamGetCaptureInfo_v2(
-		stream, &status, &capture->id, &graph, &capture->nodes,
-		&capture->count));
+		status = OH__CUDA(cuda->cuStreamGetCaptureInfo_v3(
+			stream, &capturing, &capture->id, &graph,
+			&capture->nodes, &edges, &capture->count));
+	else
+		status = OH__CUDA(cuda->cuStreamGetCaptureInfo_v2(
+			stream, &capturing, &capture->id, &graph,
+			&capture->nodes, &capture->count));
+	if (capturing != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+		*capture = (struct capture){.id = 0};
+	return status;
 }
 
 static bool follows(const struct capture *capture, CUgraphNode node)
@@ -167,10 +173,29 @@ static bool follows(const struct capture *capture, CUgraphNode node)
 static struct oh__gpu_capture *find_capture(struct oh__gpu_order *order,
 					    cuuint64_t id)
 {
-	for (int i = 0; i < OH__GPU_CAPTURES; i++)
+	for (int i = 0; i < OH__GPU_CAPTURES && id; i++)
 		if (order->capture[i].id == id)
 			return &order->capture[i];
 	return NULL;
+}
+
+/* For a capture that has none: that of an earlier one of the stream, which has
+ * ended, else that of the capture whose last call is the longest ago. */
+static struct oh__gpu_capture *take_place(struct oh__gpu_order *order,
+					  CUstream stream)
+{
+	struct oh__gpu_capture *place = &order->capture[0];
+
+	for (int i = 0; i < OH__GPU_CAPTURES; i++) {
+		struct oh__gpu_capture *at = &order->capture[i];
+
+		if (at->id && at->stream == stream &&
+		    stream != CU_STREAM_PER_THREAD)
+			return at;
+		if (at->call < place->call)
+			place = at;
+	}
+	return place;
 }
 
 /* Calls of one capture on two streams: an edge from one to the next. */
@@ -184,7 +209,10 @@ static enum oh_status order_in_capture(struct oh__gpu *gpu, CUstream stream)
 	if (status)
 		return status;
 	last = find_capture(&gpu->order, capture.id);
-	if (!last || last->stream == stream || follows(&capture, last->node))
+	if (!last || follows(&capture, last->node))
+		return OH_OK;
+	/* each thread has a stream of its own by that handle */
+	if (last->stream == stream && stream != CU_STREAM_PER_THREAD)
 		return OH_OK;
 	if (cuda->cuStreamUpdateCaptureDependencies_v2)
 		return OH__CUDA(cuda->cuStreamUpdateCaptureDependencies_v2(
@@ -204,12 +232,17 @@ static enum oh_status note_capture(struct oh__gpu *gpu, CUstream stream)
 
 	if (status)
 		return status;
+	if (!capture.count)
+		return OH_OK;
 	last = find_capture(order, capture.id);
 	if (!last)
-		last = &order->capture[order->captures++ % OH__GPU_CAPTURES];
-	last->id = capture.id;
-	last->stream = stream;
-	last->node = capture.count ? capture.nodes[0] : NULL;
+		last = take_place(order, stream);
+	*last = (struct oh__gpu_capture){
+		.id = capture.id,
+		.stream = stream,
+		.node = capture.nodes[0],
+		.call = ++order->captured,
+	};
 	return OH_OK;
 }
 
@@ -292,7 +325,7 @@ static enum oh_status check_stream(const struct oh__gpu *gpu, CUstream stream,
 	if (status || *capturing || !order->any || order->recorded ||
 	    order->stream == stream)
 		return status;
-	status = OH__CUDA(cuda->cuStreamIsCapturing(order->stream, &last));
+	status = check_capture(gpu, order->stream, &last);
 	if (!status && last)
 		return OH__FAIL(OH_ERR_INVALID,
 				"stream %p of the call before this one is "
@@ -338,6 +371,9 @@ static enum oh_status launch(struct oh__gpu *gpu,
 	if (!status)
 		status = capturing ? note_capture(gpu, call->stream)
 				   : note_stream(gpu, call->stream);
+	/* a capture that is void holds no call, and no harm is done */
+	if (capturing && check_capture(gpu, call->stream, &capturing))
+		return OH_ERR_INVALID;
 	return status;
 }
 

@@ -116,6 +116,16 @@ static uint32_t late_ones(const uint32_t *words)
 	return late;
 }
 
+bool oh__gpu_gave_up(const struct oh__gpu *gpu)
+{
+	const struct oh__kernel_watch *watch;
+
+	if (!gpu->on || !gpu->host)
+		return false;
+	watch = &gpu->host->watch;
+	return late_ones(watch->late) || late_ones(watch->late_result);
+}
+
 /* Of those ranks the ones that have made fewer calls than this one. */
 static uint32_t behind_ones(const struct oh__gpu *gpu, uint32_t ranks)
 {
