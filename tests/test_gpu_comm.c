@@ -6,7 +6,6 @@
  *
  *	--long	more rows, also on real GPUs
  */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -253,124 +252,6 @@ static void both(struct ranks_self *self)
 	gpu_rank_end(&g);
 }
 
-#ifdef OH_TESTS_FAKE
-/* What all ranks' calls asked the driver for since the last look: names, and
- * how often each of them a call, "name name*2 name*38/40". */
-static void note_asked(struct ranks_self *self, int calls, char *text,
-		       size_t room)
-{
-	static const char *const functions[] = {
-#define OH_CUDA(need, result, name, parameters) #name,
-#include "vendor/cuda.def"
-	};
-	static unsigned before[sizeof(functions) / sizeof(*functions)];
-	unsigned each = (unsigned)(self->ranks * calls);
-	size_t used = 0;
-
-	*text = '\0';
-	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
-		unsigned now = fakecuda_calls(functions[i]);
-		unsigned asked = now - before[i];
-
-		before[i] = now;
-		if (!asked || used >= room)
-			continue;
-		used += (size_t)snprintf(text + used, room - used, "%s%s",
-					 used ? " " : "", functions[i]);
-		if (asked != each && used < room)
-			used += (size_t)snprintf(
-				text + used, room - used,
-				asked % each ? "*%u/%u" : "*%u",
-				asked % each ? asked : asked / each, each);
-	}
-}
-
-/* Another thread voids the capture while the call is made. */
-static void voided(struct ranks_self *self)
-{
-	const struct gpu_case test = {
-		.count = 3000, .dtype = OH_BF16, .seed = self->seed};
-	struct oh_health health = {.size = sizeof(health)};
-	enum oh_status status;
-	CUgraph graph = NULL;
-	struct gpu_rank g;
-
-	if (gpu_rank_begin(&g, self, ROOM)) {
-		GPU_FINE(&g, cuStreamBeginCapture_v2(
-				     g.stream[0],
-				     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-		status = gpu_rank_call(&g, &test, g.stream[0]);
-		oh_comm_health(g.comm, &health);
-		ranks_check(self, status == OH_ERR_INVALID && !health.status,
-			    "%s (%s), health %s", oh_status_name(status),
-			    oh_last_error()->message,
-			    oh_status_name(health.status));
-		g.cuda->cuStreamEndCapture(g.stream[0], &graph);
-		ranks_barrier(self);
-		gpu_rank_try(&g, &test, g.stream[1]);
-	}
-	gpu_rank_end(&g);
-}
-
-/* So many calls of all ranks, alternating between so many streams. */
-static void ask(struct gpu_rank *g, int calls, int streams, const char *due)
-{
-	const struct gpu_case test = {.count = 1000, .dtype = OH_F32};
-	char text[1024];
-
-	ranks_barrier(g->self);
-	if (g->self->rank == 0)
-		note_asked(g->self, 1, text, sizeof(text));
-	ranks_barrier(g->self);
-	for (int n = 0; n < calls; n++)
-		ranks_fine(g->self,
-			   gpu_rank_call(g, &test, g->stream[n % streams]),
-			   "a call");
-	ranks_barrier(g->self);
-	if (g->self->rank == 0) {
-		note_asked(g->self, calls, text, sizeof(text));
-		ranks_check(g->self, !strcmp(text, due), "%d calls: %s", calls,
-			    text);
-	}
-	ranks_barrier(g->self);
-}
-
-/* A call allocates nothing and waits for nothing, and calls on several streams
- * follow one another. */
-static void asked(struct ranks_self *self)
-{
-	struct gpu_rank g;
-
-	if (gpu_rank_begin(&g, self, ROOM)) {
-		/* the last that the watching threads ask for */
-		while (fakecuda_calls("cuThreadExchangeStreamCaptureMode") <
-		       (unsigned)self->ranks)
-			sched_yield();
-		ask(&g, 1, 1,
-		    "cuCtxGetCurrent cuLaunchKernelEx cuStreamGetCtx "
-		    "cuStreamIsCapturing cuPointerGetAttributes*2");
-		ask(&g, 20, 1,
-		    "cuCtxGetCurrent cuLaunchKernelEx cuStreamGetCtx "
-		    "cuStreamIsCapturing cuPointerGetAttributes*2");
-		/* all but the first of each rank follow one on another stream
-		 */
-		ask(&g, 20, 2,
-		    "cuCtxGetCurrent cuLaunchKernelEx cuStreamWaitEvent*38/40 "
-		    "cuStreamGetCtx cuStreamIsCapturing*78/40 "
-		    "cuEventRecord*38/40 cuPointerGetAttributes*2");
-		GPU_FINE(&g, cuStreamBeginCapture_v2(
-				     g.stream[0],
-				     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-		ranks_barrier(self);
-		ask(&g, 20, 1,
-		    "cuCtxGetCurrent cuLaunchKernelEx cuStreamGetCtx "
-		    "cuStreamIsCapturing*2 cuStreamGetCaptureInfo_v3*2 "
-		    "cuPointerGetAttributes*2");
-	}
-	gpu_rank_end(&g);
-}
-#endif
-
 static void refuse(struct gpu_rank *g, const char *what, enum oh_status due,
 		   const void *send, void *recv, enum oh_dtype dtype,
 		   enum oh_op op)
@@ -573,8 +454,6 @@ static const struct ranks_case cases[] = {
 	{"placed", placed},
 	{"shares_differ", shares_differ},
 #ifdef OH_TESTS_FAKE
-	{"asked", asked},
-	{"voided", voided},
 	{"one_way", one_way},
 	{"no_way", no_way},
 #endif
@@ -653,23 +532,6 @@ static void place(const char *share, int ranks, bool processes,
 }
 
 #ifdef OH_TESTS_FAKE
-/* What the driver plays. */
-static const char *script_now(void)
-{
-	static char script[16384];
-	FILE *file = fopen(getenv("FAKECUDA_SCRIPT"), "r");
-	size_t used = 0;
-
-	if (file) {
-		used = fread(script, 1, sizeof(script) - 1, file);
-		fclose(file);
-	}
-	if (!used || used == sizeof(script) - 1)
-		tap_ok(false, "the script was read");
-	script[used] = '\0';
-	return script;
-}
-
 /* Drivers that lack something or refuse it; the processes read the script. */
 static void test_drivers(void)
 {
@@ -690,7 +552,7 @@ static void test_drivers(void)
 		 "pinned hands out no memory of its GPU as a descriptor"},
 		{"descriptor", "", "vram-dst stores were tried"},
 	};
-	const char *script = script_now();
+	const char *script = fakecuda_script();
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		tap_note("%s", rows[i].line);
@@ -719,7 +581,7 @@ static void test_lost(void)
 		{"0 1 everywhere", "peer 1 0 0", "no_way", "0 to 1, 1 to none"},
 		{"1 0 everywhere", "peer 1 0 0", "no_way", "1 to 0, 1 to none"},
 	};
-	const char *script = script_now();
+	const char *script = fakecuda_script();
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		tap_note("lost: %s; %s", rows[i].lost, rows[i].line);
@@ -730,20 +592,7 @@ static void test_lost(void)
 	unsetenv("FAKEKERNELS_LOSE");
 	fakecuda_play(script, "");
 }
-static void test_asked(void)
-{
-	const char *script = script_now();
-
-	run("asked", 2, false, NULL);
-	fakecuda_play(script, "void-captures");
-	run("voided", 2, true, NULL);
-	fakecuda_play(script, "");
-}
 #else
-static void test_asked(void)
-{
-}
-
 static void test_drivers(void)
 {
 }
@@ -799,7 +648,6 @@ int main(int argc, char **argv)
 	run("graphs", 4, true, NULL);
 	run("rounds", 2, false, NULL);
 	run("rounds", 3, true, NULL);
-	test_asked();
 	run("both", 3, false, NULL);
 	run("refused", 2, false, NULL);
 	run("one_without", 2, false, NULL);

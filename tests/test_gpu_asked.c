@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * On the fake driver alone: what a call on GPU memory asks the driver for, so
+ * that none allocates or waits; and a capture that another thread voids.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu_ranks.h"
+
+#include "fakecuda.h"
+
+#define ROOM ((size_t)1 << 16)
+
+/* What all ranks' calls asked the driver for since the last look: names, and
+ * how often each of them a call, "name name*2 name*38/40". */
+static void note_asked(struct ranks_self *self, int calls, char *text,
+		       size_t room)
+{
+	static const char *const functions[] = {
+#define OH_CUDA(need, result, name, parameters) #name,
+#include "vendor/cuda.def"
+	};
+	static unsigned before[sizeof(functions) / sizeof(*functions)];
+	unsigned each = (unsigned)(self->ranks * calls);
+	size_t used = 0;
+
+	*text = '\0';
+	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
+		unsigned now = fakecuda_calls(functions[i]);
+		unsigned asked = now - before[i];
+
+		before[i] = now;
+		if (!asked || used >= room)
+			continue;
+		used += (size_t)snprintf(text + used, room - used, "%s%s",
+					 used ? " " : "", functions[i]);
+		if (asked != each && used < room)
+			used += (size_t)snprintf(
+				text + used, room - used,
+				asked % each ? "*%u/%u" : "*%u",
+				asked % each ? asked : asked / each, each);
+	}
+}
+
+/* Another thread voids the capture while the call is made. */
+static void voided(struct ranks_self *self)
+{
+	const struct gpu_case test = {
+		.count = 3000, .dtype = OH_BF16, .seed = self->seed};
+	struct oh_health health = {.size = sizeof(health)};
+	enum oh_status status;
+	CUgraph graph = NULL;
+	struct gpu_rank g;
+
+	if (gpu_rank_begin(&g, self, ROOM)) {
+		GPU_FINE(&g, cuStreamBeginCapture_v2(
+				     g.stream[0],
+				     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+		status = gpu_rank_call(&g, &test, g.stream[0]);
+		oh_comm_health(g.comm, &health);
+		ranks_check(self, status == OH_ERR_INVALID && !health.status,
+			    "%s (%s), health %s", oh_status_name(status),
+			    oh_last_error()->message,
+			    oh_status_name(health.status));
+		g.cuda->cuStreamEndCapture(g.stream[0], &graph);
+		ranks_barrier(self);
+		gpu_rank_try(&g, &test, g.stream[1]);
+	}
+	gpu_rank_end(&g);
+}
+
+/* So many calls of all ranks, alternating between so many streams. */
+static void ask(struct gpu_rank *g, int calls, int streams, const char *due)
+{
+	const struct gpu_case test = {.count = 1000, .dtype = OH_F32};
+	char text[1024];
+
+	ranks_barrier(g->self);
+	if (g->self->rank == 0)
+		note_asked(g->self, 1, text, sizeof(text));
+	ranks_barrier(g->self);
+	for (int n = 0; n < calls; n++)
+		ranks_fine(g->self,
+			   gpu_rank_call(g, &test, g->stream[n % streams]),
+			   "a call");
+	ranks_barrier(g->self);
+	if (g->self->rank == 0) {
+		note_asked(g->self, calls, text, sizeof(text));
+		ranks_check(g->self, !strcmp(text, due), "%d calls: %s", calls,
+			    text);
+	}
+	ranks_barrier(g->self);
+}
+
+/* A call allocates nothing and waits for nothing, and calls on several streams
+ * follow one another. */
+static void asked(struct ranks_self *self)
+{
+	struct gpu_rank g;
+
+	if (gpu_rank_begin(&g, self, ROOM)) {
+		/* the last that the watching threads ask for */
+		while (fakecuda_calls("cuThreadExchangeStreamCaptureMode") <
+		       (unsigned)self->ranks)
+			sched_yield();
+		ask(&g, 1, 1,
+		    "cuCtxGetCurrent cuLaunchKernelEx cuStreamGetCtx "
+		    "cuStreamIsCapturing cuPointerGetAttributes*2");
+		ask(&g, 20, 1,
+		    "cuCtxGetCurrent cuLaunchKernelEx cuStreamGetCtx "
+		    "cuStreamIsCapturing cuPointerGetAttributes*2");
+		/* all but the first of each rank follow one on another stream
+		 */
+		ask(&g, 20, 2,
+		    "cuCtxGetCurrent cuLaunchKernelEx cuStreamWaitEvent*38/40 "
+		    "cuStreamGetCtx cuStreamIsCapturing*78/40 "
+		    "cuEventRecord*38/40 cuPointerGetAttributes*2");
+		GPU_FINE(&g, cuStreamBeginCapture_v2(
+				     g.stream[0],
+				     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+		ranks_barrier(self);
+		ask(&g, 20, 1,
+		    "cuCtxGetCurrent cuLaunchKernelEx cuStreamGetCtx "
+		    "cuStreamIsCapturing*2 cuStreamGetCaptureInfo_v3*2 "
+		    "cuPointerGetAttributes*2");
+	}
+	gpu_rank_end(&g);
+}
+
+static const struct ranks_case cases[] = {
+	{"asked", asked}, {"voided", voided}, {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	struct ranks_options options = {.ranks = 2};
+	const char *script;
+
+	gpu_ranks_start(argv);
+	ranks_main(argc, argv, cases);
+	setenv("ONEHOP_LOG", "off", 1);
+	options.text = "what calls ask the driver for";
+	ranks_threads(&cases[0], &options);
+	/* each process reads it when it starts */
+	script = fakecuda_script();
+	fakecuda_play(script, "void-captures");
+	options.text = "another thread voids the capture";
+	ranks_processes(&cases[1], &options);
+	fakecuda_play(script, "");
+	return gpu_ranks_end(tap_done());
+}
