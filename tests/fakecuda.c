@@ -5,6 +5,7 @@
  * file that FAKECUDA_SCRIPT names, read again at each cuInit:
  *
  *   devices N                   version NUMBER      granularity BYTES
+ *   ptx VERSION                 what kernels are made for, 90 at first
  *   lazy-graphs                 one that was not uploaded waits for kernels
  *   void-captures               a launch in one is the last that it knows
  *   device I KEY VALUE          name, pci, uuid (32 hex digits), memory
@@ -32,6 +33,7 @@
 
 struct fake_device fake_devices[DEVICES];
 size_t fake_granularity;
+int fake_ptx;
 bool fake_lazy_graphs, fake_void_captures;
 
 static int device_count, version;
@@ -154,6 +156,8 @@ static void script_line(char *line)
 		version = atoi(word[1]);
 	else if (!strcmp(word[0], "granularity"))
 		fake_granularity = strtoull(word[1], NULL, 0);
+	else if (!strcmp(word[0], "ptx"))
+		fake_ptx = atoi(word[1]);
 	else if (!strcmp(word[0], "lazy-graphs"))
 		fake_lazy_graphs = true;
 	else if (!strcmp(word[0], "void-captures"))
@@ -210,6 +214,7 @@ static void forget(void)
 	fail_at = all_calls = 0;
 	version = 12000;
 	fake_granularity = (size_t)2 << 20;
+	fake_ptx = 90;
 	fake_lazy_graphs = fake_void_captures = false;
 	fake_launches_forget();
 }

@@ -76,6 +76,7 @@ struct CUctx_st {
 
 extern struct fake_device fake_devices[DEVICES];
 extern size_t fake_granularity;
+extern int fake_ptx;
 /* A graph that was not uploaded waits as a kernel does that is not loaded. */
 extern bool fake_lazy_graphs;
 /* As if another thread did what a capture forbids, behind each launch. */

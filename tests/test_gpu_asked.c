@@ -129,24 +129,87 @@ static void asked(struct ranks_self *self)
 	gpu_rank_end(&g);
 }
 
+/* Attributes of the calls' launches: programmatic launch where the kernels know
+ * how to wait. "COUNT", how many are due. */
+static void placed_early(struct ranks_self *self)
+{
+	const struct gpu_case test = {.count = 1000, .dtype = OH_F32};
+	const struct fakecuda_launch *log;
+	unsigned count;
+	struct gpu_rank g;
+
+	if (gpu_rank_begin(&g, self, ROOM)) {
+		gpu_rank_try(&g, &test, g.stream[0]);
+		log = fakecuda_launches(&count);
+		ranks_check(self,
+			    count && log[count - 1].attributes ==
+					     (unsigned)atoi(self->argument),
+			    "%u launches, the last with %u attributes", count,
+			    count ? log[count - 1].attributes : 0);
+	}
+	gpu_rank_end(&g);
+}
+
+/* A GPU that does not finish what a communicator begins with: an error at the
+ * deadline, and nothing is freed, which would wait for it. */
+static void hung(struct ranks_self *self)
+{
+	struct oh_comm_options options = {
+		.size = sizeof(options),
+		.id = &self->ids[0],
+		.rank = self->rank,
+		.ranks = self->ranks,
+		.rendezvous_timeout_ms = 300,
+	};
+	static const char *const frees[] = {"cuMemFree_v2", "cuMemFreeHost",
+					    "cuMemUnmap", "cuModuleUnload",
+					    "cuStreamDestroy_v2"};
+	struct oh_comm *comm = NULL;
+	struct gpu_rank g;
+
+	if (gpu_rank_open(&g, self, self->place, ROOM)) {
+		enum oh_status status = oh_comm_create(&options, &comm);
+
+		ranks_check(self, status == OH_ERR_TIMEOUT, "%s: %s",
+			    oh_status_name(status), oh_last_error()->message);
+		for (size_t i = 0; i < sizeof(frees) / sizeof(*frees); i++)
+			ranks_check(self, !fakecuda_calls(frees[i]),
+				    "%s is called", frees[i]);
+	}
+	gpu_rank_end(&g);
+}
+
 static const struct ranks_case cases[] = {
-	{"asked", asked}, {"voided", voided}, {NULL, NULL}};
+	{"asked", asked}, {"voided", voided}, {"placed_early", placed_early},
+	{"hung", hung},	  {NULL, NULL},
+};
+
+/* Each process reads the script when it starts. */
+static void play(int index, const char *line, const char *argument,
+		 const char *text)
+{
+	const char *script = fakecuda_script();
+	struct ranks_options options = {
+		.ranks = 2, .argument = argument, .text = text};
+
+	fakecuda_play(script, line);
+	ranks_processes(&cases[index], &options);
+	fakecuda_play(script, "");
+}
 
 int main(int argc, char **argv)
 {
-	struct ranks_options options = {.ranks = 2};
-	const char *script;
+	struct ranks_options options = {
+		.ranks = 2, .text = "what calls ask the driver for"};
 
 	gpu_ranks_start(argv);
 	ranks_main(argc, argv, cases);
 	setenv("ONEHOP_LOG", "off", 1);
-	options.text = "what calls ask the driver for";
 	ranks_threads(&cases[0], &options);
-	/* each process reads it when it starts */
-	script = fakecuda_script();
-	fakecuda_play(script, "void-captures");
-	options.text = "another thread voids the capture";
-	ranks_processes(&cases[1], &options);
-	fakecuda_play(script, "");
+	play(1, "void-captures", NULL, "another thread voids the capture");
+	play(2, "", "1", "kernels are placed early");
+	play(2, "ptx 75", "0", "not those made for other cards");
+	play(2, "device * attribute 75 8", "0", "nor on other cards");
+	play(3, "error cuStreamQuery 600", NULL, "a GPU that hangs");
 	return gpu_ranks_end(tap_done());
 }

@@ -63,8 +63,8 @@ void oh__gpu_leave(const struct oh__gpu_device *device,
 	device->cuda->cuCtxPopCurrent_v2(&popped);
 }
 
-enum oh_status oh__gpu_wait(const struct oh__gpu_device *device,
-			    uint64_t deadline_ns, const char *what)
+enum oh_status oh__gpu_wait(struct oh__gpu_device *device, uint64_t deadline_ns,
+			    const char *what)
 {
 	struct timespec nap = {.tv_nsec = NAP_NS};
 
@@ -74,7 +74,8 @@ enum oh_status oh__gpu_wait(const struct oh__gpu_device *device,
 		if (code != CUDA_ERROR_NOT_READY)
 			return oh__cuda_check(code, "cuStreamQuery", __FILE__,
 					      __LINE__);
-		if (oh__now_ns() >= deadline_ns)
+		device->hangs = oh__now_ns() >= deadline_ns;
+		if (device->hangs)
 			return OH__FAIL(OH_ERR_TIMEOUT,
 					"the GPU did not finish %s before the "
 					"deadline: it hangs, or other work "
@@ -153,7 +154,7 @@ static enum oh_status read_facts(const struct oh__gpu_device *d,
 	return OH_OK;
 }
 
-static enum oh_status find_kernel(const struct oh__gpu_device *d,
+static enum oh_status find_kernel(struct oh__gpu_device *d,
 				  enum oh__gpu_algorithm algorithm, int dtype,
 				  const char *kind, CUfunction *kernel)
 {
@@ -164,11 +165,20 @@ static enum oh_status find_kernel(const struct oh__gpu_device *d,
 		[OH__GPU_STAGED] = "staged",
 		[OH__GPU_TWO_STAGED] = "two_staged",
 	};
+	enum oh_status status;
 	char name[64];
+	int made_for;
 
 	snprintf(name, sizeof(name), "oh__%s_%s_%s", algorithms[algorithm],
 		 dtype_names[dtype], kind);
-	return OH__CUDA(d->cuda->cuModuleGetFunction(kernel, d->module, name));
+	status =
+		OH__CUDA(d->cuda->cuModuleGetFunction(kernel, d->module, name));
+	if (!status)
+		status = OH__CUDA(d->cuda->cuFuncGetAttribute(
+			&made_for, CU_FUNC_ATTRIBUTE_PTX_VERSION, *kernel));
+	if (!status && (!d->made_for || made_for < d->made_for))
+		d->made_for = made_for;
+	return status;
 }
 
 /* Kernels for so many ranks: the least that serves for any number up to 16. */
@@ -349,6 +359,10 @@ void oh__gpu_device_close(struct oh__gpu_device *d)
 {
 	CUstreamCaptureMode mode;
 
+	if (d->hangs) {
+		memset(d, 0, sizeof(*d));
+		return;
+	}
 	if (d->context && !oh__gpu_enter(d, &mode)) {
 		if (d->module)
 			d->cuda->cuModuleUnload(d->module);

@@ -58,6 +58,10 @@ struct oh__gpu_device {
 	CUfunction any[OH__GPU_ALGORITHMS][OH__GPU_DTYPES];
 	CUfunction fast[OH__GPU_ALGORITHMS][OH__GPU_DTYPES];
 	CUfunction check_write, check_read, release;
+	/* the least capability, times 10, that code of theirs is made for: on a
+	 * newer card it may be less than the card's */
+	int made_for;
+	bool hangs; /* it did not finish in time: nothing of it is freed */
 };
 
 /* Does this rank want calls on GPU memory: has the caller named a device, or is
@@ -90,8 +94,8 @@ void oh__gpu_leave(const struct oh__gpu_device *device,
 
 /* Waits for what the library's own stream was given, at most until then:
  * OH_ERR_TIMEOUT after that. what: for the message, "the check of ...". */
-enum oh_status oh__gpu_wait(const struct oh__gpu_device *device,
-			    uint64_t deadline_ns, const char *what);
+enum oh_status oh__gpu_wait(struct oh__gpu_device *device, uint64_t deadline_ns,
+			    const char *what);
 
 /* Of these bytes as elements of the type; -1 where no kernel has it. */
 int oh__gpu_dtype_of(enum oh_dtype dtype);

@@ -484,8 +484,9 @@ static enum oh_status set_grids(struct oh__gpu *gpu)
 			grid->blocks = most ? most : 1;
 		/* host memory is emptied by stores that only a kernel's end
 		 * puts in order; flags need no emptying */
-		early = facts->major >= 9 && ranks == 1 &&
-			!(gpu->any_pinned && refills);
+		/* code made for less does not wait for the kernel before */
+		early = facts->major >= 9 && gpu->device.made_for >= 90 &&
+			ranks == 1 && !(gpu->any_pinned && refills);
 		if (early && grid->blocks > 1 && 3 * grid->blocks == room)
 			grid->blocks--;
 		grid->overlap = early && 3 * grid->blocks < room;
@@ -591,7 +592,8 @@ void oh__gpu_destroy(struct oh__gpu *gpu)
 	if (!cuda)
 		return;
 	oh__gpu_watch_end(gpu);
-	if (!oh__gpu_enter(&gpu->device, &mode)) {
+	/* freeing waits for kernels: rather leave it all than hang, too */
+	if (!gpu->device.hangs && !oh__gpu_enter(&gpu->device, &mode)) {
 		if (gpu->order.event)
 			cuda->cuEventDestroy_v2(gpu->order.event);
 		if (gpu->host)
