@@ -533,6 +533,27 @@ static enum oh_status build(struct oh__gpu *gpu,
 	return meet(rendezvous, status);
 }
 
+/* How this rank's memory is shared, among its facts. */
+static enum oh_status choose_share(struct oh__gpu *gpu,
+				   enum oh__gpu_share wanted)
+{
+	uint32_t *share = &gpu->facts[gpu->rank].share;
+	CUstreamCaptureMode mode;
+	enum oh_status status;
+
+	*share = oh__gpu_share_of(&gpu->device, wanted);
+	if (wanted != OH__GPU_SHARE_AUTO ||
+	    *share != OH__GPU_SHARE_DESCRIPTOR || gpu->ranks == 1)
+		return OH_OK;
+	status = oh__gpu_enter(&gpu->device, &mode);
+	if (status)
+		return status;
+	if (!oh__gpu_memory_exports(&gpu->device))
+		*share = OH__GPU_SHARE_IPC;
+	oh__gpu_leave(&gpu->device, &mode);
+	return OH_OK;
+}
+
 enum oh_status oh__gpu_connect(struct oh__gpu *gpu,
 			       const struct oh__gpu_options *options,
 			       struct oh__rendezvous *rendezvous)
@@ -559,8 +580,7 @@ enum oh_status oh__gpu_connect(struct oh__gpu *gpu,
 				     &gpu->facts[gpu->rank]);
 	gpu->facts[gpu->rank].nonce = (uint32_t)oh__now_ns();
 	if (!status && gpu->facts[gpu->rank].present)
-		gpu->facts[gpu->rank].share =
-			oh__gpu_share_of(&gpu->device, options->share);
+		status = choose_share(gpu, options->share);
 	status = meet(rendezvous, status);
 	if (!status)
 		status = exchange_facts(gpu, options);

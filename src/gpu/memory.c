@@ -57,6 +57,41 @@ static CUresult map(const struct oh__gpu_device *device,
 	return code;
 }
 
+static CUresult try_export(const struct oh__gpu_device *device)
+{
+	const struct oh__cuda *cuda = device->cuda;
+	CUmemAllocationProp properties = properties_of(device, true);
+	CUmemGenericAllocationHandle handle;
+	int fd = -1;
+	size_t page;
+	CUresult code = cuda->cuMemGetAllocationGranularity(
+		&page, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+
+	if (!code)
+		code = cuda->cuMemCreate(&handle, page, &properties, 0);
+	if (code)
+		return code;
+	code = cuda->cuMemExportToShareableHandle(
+		&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	cuda->cuMemRelease(handle);
+	oh__fd_close(&fd);
+	return code;
+}
+
+bool oh__gpu_memory_exports(const struct oh__gpu_device *device)
+{
+	CUresult code = try_export(device);
+
+	/* without memory the mailbox fails likewise, and says so */
+	if (!code || code == CUDA_ERROR_OUT_OF_MEMORY)
+		return true;
+	oh__log(OH_LOG_INFO,
+		"no memory of the GPU as a descriptor (CUDA error %d): it is "
+		"shared by CUDA IPC",
+		(int)code);
+	return false;
+}
+
 static enum oh_status make_vram(struct oh__gpu_memory *m,
 				const struct oh__gpu_device *device,
 				bool exports, int *fd)

@@ -29,11 +29,14 @@ struct oh__gpu_memory {
 	int pinned_fd; /* this rank's own, -1 after it is handed out */
 };
 
+/* Does the driver hand memory out as a descriptor? Its attributes may say so,
+ * and a sandbox may not let it. The context is current, here and below. */
+bool oh__gpu_memory_exports(const struct oh__gpu_device *device);
+
 /*
  * This rank's mailbox in GPU memory, and its memfd. fds gets what the others
  * need: the GPU memory (-1 if it is not shared by descriptor: facts->share),
- * then the memfd, which stays this room's. The context is current, here and
- * below.
+ * then the memfd, which stays this room's.
  */
 enum oh_status oh__gpu_memory_create(struct oh__gpu_memory *memory,
 				     const struct oh__gpu_device *device,
