@@ -134,10 +134,8 @@ int bench_default_calls(uint64_t bytes, bool shared)
 
 int bench_default_replays(uint64_t bytes, bool shared)
 {
-	static const struct step steps[] = {{1 << 20, 1000},
-					    {4 << 20, 200},
-					    {16 << 20, 50},
-					    {UINT64_MAX, 20}};
+	static const struct step steps[] = {
+		{4 << 20, 1000}, {16 << 20, 50}, {UINT64_MAX, 20}};
 	int replays = find_step(steps, bytes);
 
 	return shared && replays > 20 ? 20 : replays;

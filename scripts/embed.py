@@ -3,8 +3,13 @@
 """embed.py IMAGE OUTPUT: a file as an array in C, for src/kernels/image.h."""
 import sys
 
+LIMIT = 10 << 20  # a library of more bytes is nothing to carry around
+
 with open(sys.argv[1], 'rb') as image:
     data = image.read()
+if len(data) > LIMIT:
+    sys.exit(f'embed.py: {sys.argv[1]} has {len(data)} bytes, {LIMIT} at most '
+             'are allowed')
 padded = data + bytes(-len(data) % 8)
 words = [int.from_bytes(padded[i:i + 8], 'little')
          for i in range(0, len(padded), 8)]

@@ -45,8 +45,8 @@ static void try_defaults(void)
 		       bench_default_calls((1 << 20) + 1, false) == 20 &&
 		       bench_default_calls((uint64_t)1 << 32, false) == 5,
 	       "calls of a replay by size");
-	tap_ok(bench_default_replays(1 << 20, false) == 1000 &&
-		       bench_default_replays(4 << 20, false) == 200 &&
+	tap_ok(bench_default_replays(4 << 20, false) == 1000 &&
+		       bench_default_replays((4 << 20) + 1, false) == 50 &&
 		       bench_default_replays((uint64_t)1 << 32, false) == 20,
 	       "replays by size");
 	tap_ok(bench_default_calls(64, true) == 10 &&
