@@ -111,15 +111,12 @@ static void gather(const struct slot *slot, int ranks,
 				     : frame->clock.ticks_per_us;
 
 	for (uint32_t i = 0; i < command->iterations; i++) {
-		uint64_t chosen = head->ticks[0][i];
+		uint64_t ticks[OH_MAX_RANKS];
 
-		for (int rank = 1; rank < ranks; rank++) {
-			uint64_t ticks = head->ticks[rank][i];
-
-			if (frame->device ? ticks < chosen : ticks > chosen)
-				chosen = ticks;
-		}
-		us[i] = (double)chosen / speed;
+		for (int rank = 0; rank < ranks; rank++)
+			ticks[rank] = head->ticks[rank][i];
+		us[i] = (double)bench_ticks_of(ticks, ranks, frame->device) /
+			speed;
 	}
 }
 

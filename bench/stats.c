@@ -17,6 +17,16 @@ static double percentile(const double *sorted, size_t count, size_t percent)
 	return sorted[(count * percent + 99) / 100 - 1];
 }
 
+uint64_t bench_ticks_of(const uint64_t *ticks, int ranks, bool fewest)
+{
+	uint64_t chosen = ticks[0];
+
+	for (int rank = 1; rank < ranks; rank++)
+		if (fewest ? ticks[rank] < chosen : ticks[rank] > chosen)
+			chosen = ticks[rank];
+	return chosen;
+}
+
 struct bench_times bench_times_of(double *us, size_t count)
 {
 	struct bench_times times = {0};

@@ -3,6 +3,7 @@
 #ifndef OH_BENCH_STATS_H
 #define OH_BENCH_STATS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,12 @@
 struct bench_times {
 	double min, p50, p99;
 };
+
+/*
+ * A call's ticks from those of its ranks: the slowest rank's; fewest: those of
+ * the rank that started last, for times that begin at a rank's own start.
+ */
+uint64_t bench_ticks_of(const uint64_t *ticks, int ranks, bool fewest);
 
 /*
  * Sorts us. Percentile p is the smallest value that at least p percent do not
