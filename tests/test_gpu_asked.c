@@ -159,7 +159,7 @@ static void hung(struct ranks_self *self)
 		.id = &self->ids[0],
 		.rank = self->rank,
 		.ranks = self->ranks,
-		.rendezvous_timeout_ms = 300,
+		.rendezvous_timeout_ms = 2000,
 	};
 	static const char *const frees[] = {"cuMemFree_v2", "cuMemFreeHost",
 					    "cuMemUnmap", "cuModuleUnload",
@@ -168,8 +168,10 @@ static void hung(struct ranks_self *self)
 	struct gpu_rank g;
 
 	if (gpu_rank_open(&g, self, self->place, ROOM)) {
-		enum oh_status status = oh_comm_create(&options, &comm);
+		enum oh_status status;
 
+		ranks_barrier(self);
+		status = oh_comm_create(&options, &comm);
 		ranks_check(self, status == OH_ERR_TIMEOUT, "%s: %s",
 			    oh_status_name(status), oh_last_error()->message);
 		for (size_t i = 0; i < sizeof(frees) / sizeof(*frees); i++)

@@ -338,6 +338,9 @@ OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
  *   one has more than four ranks and the other fewer, and those beside which a
  *   kernel of the caller's that was let in early (programmatic dependent
  *   launch) fills a GPU while it waits.
+ * - oh_comm_create and oh_comm_destroy may wait for all kernels that run on the
+ *   device, calls of other communicators too: so they stand in one order with
+ *   those on all ranks.
  * - Ranks of one process on one GPU, and one thread that calls for several
  *   ranks: each rank has a stream of its own, and between the calls of the
  *   ranks nothing waits for the GPU (cudaFree, a synchronisation).

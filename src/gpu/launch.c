@@ -360,6 +360,7 @@ static enum oh_status launch(struct oh__gpu *gpu,
 {
 	CUstreamCaptureStatus capturing;
 	enum oh_status status = check_stream(gpu, call->stream, &capturing);
+	enum oh_status after;
 
 	if (status)
 		return status;
@@ -371,10 +372,11 @@ static enum oh_status launch(struct oh__gpu *gpu,
 	if (!status)
 		status = capturing ? note_capture(gpu, call->stream)
 				   : note_stream(gpu, call->stream);
+	if (!capturing)
+		return status;
 	/* a capture that is void holds no call, and no harm is done */
-	if (capturing && check_capture(gpu, call->stream, &capturing))
-		return OH_ERR_INVALID;
-	return status;
+	after = check_capture(gpu, call->stream, &capturing);
+	return after == OH_ERR_INVALID || !status ? after : status;
 }
 
 enum oh_status oh__gpu_all_reduce(struct oh__gpu *gpu,

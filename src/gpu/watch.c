@@ -44,6 +44,17 @@ static void fail(struct oh__gpu *gpu, enum oh_status status, int culprit,
 		gpu->rank, why, culprit);
 }
 
+/* Has a rank called something else than this one? */
+static bool look_at_calls(struct oh__gpu *gpu)
+{
+	char why[200];
+	int culprit = oh__gpu_find_mismatch(gpu, why, sizeof(why));
+
+	if (culprit >= 0)
+		fail(gpu, OH_ERR_MISMATCH, culprit, why);
+	return culprit >= 0;
+}
+
 /* Follows a rank that has failed. One that left is missed by a kernel first. */
 static void look_at_states(struct oh__gpu *gpu)
 {
@@ -63,6 +74,9 @@ static void look_at_states(struct oh__gpu *gpu)
 		/* a state that means nothing is a failure of that rank's */
 		if (!oh__is_failure(status))
 			status = OH_ERR_PROTOCOL;
+		/* who differs from that rank need not differ from this one */
+		if (status == OH_ERR_MISMATCH && look_at_calls(gpu))
+			return;
 		fail(gpu, (enum oh_status)status, culprit,
 		     "a rank reports a failure");
 		return;
@@ -93,15 +107,6 @@ static void look_at_leavers(struct oh__gpu *gpu)
 			     "call that this one has made");
 			return;
 		}
-}
-
-static void look_at_calls(struct oh__gpu *gpu)
-{
-	char why[200];
-	int culprit = oh__gpu_find_mismatch(gpu, why, sizeof(why));
-
-	if (culprit >= 0)
-		fail(gpu, OH_ERR_MISMATCH, culprit, why);
 }
 
 /* Those that kernels have waited for in vain, a bit each. */
