@@ -72,7 +72,7 @@ static enum oh_status load_kernels(const struct bench_device_seat *seat,
 {
 	const struct oh__cuda *cuda = seat->cuda;
 	enum oh_status status;
-	int major = 0, made_for = 0;
+	int made_for = 0;
 
 	if (!oh__kernels_image_bytes)
 		return OH__FAIL(OH_ERR_UNSUPPORTED,
@@ -87,13 +87,9 @@ static enum oh_status load_kernels(const struct bench_device_seat *seat,
 		status = OH__CUDA(cuda->cuModuleGetFunction(
 			&floor->flag, floor->module, "oh__floor_flag"));
 	if (!status)
-		status = OH__CUDA(cuda->cuDeviceGetAttribute(
-			&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-			seat->ordinal));
-	if (!status)
 		status = OH__CUDA(cuda->cuFuncGetAttribute(
 			&made_for, CU_FUNC_ATTRIBUTE_PTX_VERSION, floor->flag));
-	floor->early = major >= 9 && made_for >= 90;
+	floor->early = made_for >= 90; /* see set_grids of gpu/engine.c */
 	return status;
 }
 

@@ -352,33 +352,40 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
 	return CUDA_SUCCESS;
 }
 
-CUresult cuGraphUpload(CUgraphExec executable, CUstream handle)
+/* Where it may go; a graph in a graph is not played. */
+static CUresult check_graph(CUgraphExec executable, CUstream handle,
+			    CUstream *stream)
 {
-	ENTER(CURRENT);
-	CUstream stream = fake_stream_of(handle, &failure);
+	CUresult failure;
 
-	if (!stream)
+	*stream = fake_stream_of(handle, &failure);
+	if (!*stream)
 		return failure;
 	if (!fake_object_is(executable, EXECUTABLE))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (stream->capture)
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	executable->uploaded = true;
-	return CUDA_SUCCESS;
+	return (*stream)->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+				  : CUDA_SUCCESS;
+}
+
+CUresult cuGraphUpload(CUgraphExec executable, CUstream handle)
+{
+	ENTER(CURRENT);
+	CUstream stream;
+
+	failure = check_graph(executable, handle, &stream);
+	if (!failure)
+		executable->uploaded = true;
+	return failure;
 }
 
 CUresult cuGraphLaunch(CUgraphExec executable, CUstream handle)
 {
 	ENTER(CURRENT);
-	CUstream stream = fake_stream_of(handle, &failure);
+	CUstream stream;
 
-	if (!stream)
+	failure = check_graph(executable, handle, &stream);
+	if (failure)
 		return failure;
-	if (!fake_object_is(executable, EXECUTABLE))
-		return CUDA_ERROR_INVALID_HANDLE;
-	/* a graph in a graph is not played */
-	if (stream->capture)
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	if (fake_lazy_graphs && !executable->uploaded)
 		fake_wait_for_kernels(fake_stream_context(stream));
 	executable->uploaded = true;

@@ -176,7 +176,8 @@ static void probe_count(const struct fakecuda_launch *launch)
 }
 
 /* A flag that follows waits here for the one that leads. */
-static struct fakecuda_launch following[128]; /* 16 GPUs have 120 */
+#define FOLLOWING 128 /* 16 GPUs have 120 pairs */
+static struct fakecuda_launch following[FOLLOWING];
 static int following_count;
 
 static void probe_tell(const struct fakecuda_launch *launch, uint32_t rounds,
@@ -201,13 +202,13 @@ static void probe_ping(const struct fakecuda_launch *launch)
 
 	memcpy(&c, launch->arguments, sizeof(c));
 	if (!c.leads) {
-		following[following_count++ % 128] = *launch;
+		following[following_count++ % FOLLOWING] = *launch;
 		return;
 	}
 	rounds = is_store_lost(launch, c.to) ? 0 : c.rounds;
 	if (rounds)
 		put(c.to, c.seed + rounds - 1);
-	for (int i = 0; i < following_count && i < 128; i++) {
+	for (int i = 0; i < following_count && i < FOLLOWING; i++) {
 		memcpy(&other, following[i].arguments, sizeof(other));
 		if (other.seed != c.seed)
 			continue;

@@ -485,8 +485,8 @@ static enum oh_status set_grids(struct oh__gpu *gpu)
 		/* host memory is emptied by stores that only a kernel's end
 		 * puts in order; flags need no emptying */
 		/* code made for less does not wait for the kernel before */
-		early = facts->major >= 9 && gpu->device.made_for >= 90 &&
-			ranks == 1 && !(gpu->any_pinned && refills);
+		early = gpu->device.made_for >= 90 && ranks == 1 &&
+			!(gpu->any_pinned && refills);
 		if (early && grid->blocks > 1 && 3 * grid->blocks == room)
 			grid->blocks--;
 		grid->overlap = early && 3 * grid->blocks < room;
@@ -613,6 +613,8 @@ void oh__gpu_destroy(struct oh__gpu *gpu)
 		return;
 	oh__gpu_watch_end(gpu);
 	/* freeing waits for kernels: rather leave it all than hang, too */
+	if (gpu->device.hangs)
+		oh__fd_close(&gpu->memory.pinned_fd);
 	if (!gpu->device.hangs && !oh__gpu_enter(&gpu->device, &mode)) {
 		if (gpu->order.event)
 			cuda->cuEventDestroy_v2(gpu->order.event);

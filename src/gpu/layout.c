@@ -145,7 +145,9 @@ static const char *source_of(int ranks, bool pinned)
 	if (ranks > 4)
 		return "prototypes on four H200";
 	if (ranks == 3)
-		return "a sweep with four ranks on four H200";
+		return pinned ? "a sweep with four ranks on four H200, above "
+				"256 KiB from nothing that was measured"
+			      : "a sweep with four ranks on four H200";
 	return pinned ? "a sweep on four H200, above 256 KiB from nothing that "
 			"was measured"
 		      : "a sweep on four H200";

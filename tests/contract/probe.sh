@@ -31,6 +31,7 @@ has "$(cat out)" "0 of 16384, 0 of 16384" "counts what it has checked"
 runs 1 'devices 2\n'
 has "$(cat out)" "the driver refuses peer access (cuMemSetAccess, CUDA error 101" "shows a refusal"
 runs 0 'devices 1\n'
+runs 0 'devices 16\npeer * * 1\n' --quick
 runs 77 'devices 0\n'
 has "$(cat err)" "finds no GPU" "says that there is none"
 is "$(cat out)" "" "and nothing on stdout"
