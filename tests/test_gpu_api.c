@@ -175,6 +175,27 @@ static void explain_to_old(struct gpu_rank *g)
 		    "a memory that is none");
 }
 
+/* Whether kernels are placed early, or why not. An own GPU of 9.0 and up has
+ * code of its own. */
+static void explained_place(struct gpu_rank *g, const struct oh_route *route)
+{
+	const char *due = ", placed while the kernel before works";
+	int major = 0;
+
+	GPU_FINE(g,
+		 cuDeviceGetAttribute(
+			 &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+			 g->device));
+	if (major < 9)
+		due = "code made for less than 9.0";
+	else if (gpu_ranks_devices() == 1)
+		due = ": ranks share this GPU";
+	else if (!strcmp(route->placement, "pinned") &&
+		 !strcmp(route->algorithm, "one-shot"))
+		due = ": host memory is emptied";
+	ranks_check(g->self, strstr(route->row, due), "%s", route->row);
+}
+
 static void explained_ways(struct ranks_self *self)
 {
 	const char *placement = self->argument;
@@ -211,6 +232,7 @@ static void explained_ways(struct ranks_self *self)
 				    strstr(small.row, small.algorithm) &&
 				    small.alternative_count,
 			    "%s, %s", small.row, large.row);
+		explained_place(&g, &small);
 		none = explained(&g, OH_ALL_GATHER, 64, OH_BF16);
 		ranks_check(self,
 			    !strcmp(none.algorithm, "none") &&
@@ -468,6 +490,9 @@ int main(int argc, char **argv)
 	setenv("ONEHOP_DEVICE_TABLE", "8K:one-shot:1x64:0,1M:two-shot:8x64:0",
 	       1);
 	run(2, 2, "vram-dst", "a table that is given is explained");
+	setenv("ONEHOP_FORBID_PEER", "all", 1);
+	run(2, 2, "pinned", "the same in host memory");
+	unsetenv("ONEHOP_FORBID_PEER");
 	unsetenv("ONEHOP_DEVICE_TABLE");
 	run(7, 2, "", "what one rank forbids is no warning");
 	snprintf(devices, sizeof(devices), "%d", gpu_ranks_devices());

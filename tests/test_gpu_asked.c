@@ -133,10 +133,13 @@ static void asked(struct ranks_self *self)
 }
 
 /* Attributes of the calls' launches: programmatic launch where the kernels know
- * how to wait. "COUNT", how many are due. */
+ * how to wait, which is explained. "COUNT", how many are due. */
 static void placed_early(struct ranks_self *self)
 {
 	const struct gpu_case test = {.count = 1000, .dtype = OH_F32};
+	bool early = !strcmp(self->argument, "1");
+	struct oh_route route = {.size = sizeof(route),
+				 .memory = OH_MEMORY_DEVICE};
 	const struct fakecuda_launch *log;
 	unsigned count;
 	struct gpu_rank g;
@@ -144,11 +147,17 @@ static void placed_early(struct ranks_self *self)
 	if (gpu_rank_begin(&g, self, ROOM)) {
 		gpu_rank_try(&g, &test, g.stream[0]);
 		log = fakecuda_launches(&count);
-		ranks_check(self,
-			    count && log[count - 1].attributes ==
-					     (unsigned)atoi(self->argument),
+		ranks_check(self, count && log[count - 1].attributes == early,
 			    "%u launches, the last with %u attributes", count,
 			    count ? log[count - 1].attributes : 0);
+		ranks_fine(self,
+			   oh_comm_explain(g.comm, OH_ALL_REDUCE, 4000, OH_F32,
+					   OH_SUM, &route),
+			   "oh_comm_explain");
+		ranks_check(self,
+			    strstr(route.row, early ? ", placed while"
+						    : "for less than 9.0"),
+			    "%s", route.row);
 	}
 	gpu_rank_end(&g);
 }

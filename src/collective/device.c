@@ -246,10 +246,12 @@ static void explain_class(const struct oh__gpu *gpu, uint64_t bytes,
 	route->rounds =
 		bytes / class->last_bytes + (bytes % class->last_bytes != 0);
 	snprintf(route->row, sizeof(route->row),
-		 "all_reduce up to %llu bytes: %s, %u blocks of %u threads%s",
+		 "all_reduce up to %llu bytes: %s, %u blocks of %u threads, %s "
+		 "while the kernel before works%s%s",
 		 (unsigned long long)class->last_bytes, route->algorithm,
 		 grid->blocks, class->threads,
-		 grid->overlap ? ", placed while the kernel before works" : "");
+		 grid->waits ? "not placed" : "placed", grid->waits ? ": " : "",
+		 grid->waits ? grid->waits : "");
 	snprintf(route->evidence, sizeof(route->evidence),
 		 "nothing was measured here: the table for %d ranks in %s is "
 		 "from %s",

@@ -454,6 +454,23 @@ static enum oh_status room_of(const struct oh__gpu *gpu,
 	return status;
 }
 
+/* Why a class's kernels wait for the kernel before to end; NULL if they may be
+ * placed while it works. */
+static const char *why_it_waits(const struct oh__gpu *gpu,
+				const struct oh__gpu_class *class)
+{
+	if (gpu->device.made_for < 90)
+		return "the driver runs code made for less than 9.0 here";
+	if (sharers(gpu) > 1)
+		return "ranks share this GPU";
+	/* it is emptied by stores that only a kernel's end puts in order; flags
+	 * need no emptying */
+	if (gpu->any_pinned && (class->algorithm == OH__GPU_ONE_SHOT ||
+				class->algorithm == OH__GPU_TWO_SHOT))
+		return "host memory is emptied in order only by its end";
+	return NULL;
+}
+
 /*
  * A kernel waits for other ranks' kernels, so those must find room beside
  * whatever waits on their GPU. Room for two of one size: another rank's or
@@ -471,9 +488,6 @@ static enum oh_status set_grids(struct oh__gpu *gpu)
 		const struct oh__gpu_class *class = &gpu->layout.class[c];
 		uint32_t most = OH__GPU_CLASS_EPOCHS * 32 / class->threads;
 		struct oh__gpu_grid *grid = &gpu->grid[c];
-		bool refills = class->algorithm == OH__GPU_ONE_SHOT ||
-			       class->algorithm == OH__GPU_TWO_SHOT;
-		bool early;
 
 		status = room_of(gpu, class, &room);
 		grid->blocks =
@@ -482,14 +496,12 @@ static enum oh_status set_grids(struct oh__gpu *gpu)
 			most = (room - 1) / (2 * ranks);
 		if (grid->blocks > most)
 			grid->blocks = most ? most : 1;
-		/* host memory is emptied by stores that only a kernel's end
-		 * puts in order; flags need no emptying */
-		/* code made for less does not wait for the kernel before */
-		early = gpu->device.made_for >= 90 && ranks == 1 &&
-			!(gpu->any_pinned && refills);
-		if (early && grid->blocks > 1 && 3 * grid->blocks == room)
+		grid->waits = why_it_waits(gpu, class);
+		if (!grid->waits && grid->blocks > 1 &&
+		    3 * grid->blocks == room)
 			grid->blocks--;
-		grid->overlap = early && 3 * grid->blocks < room;
+		if (!grid->waits && 3 * grid->blocks >= room)
+			grid->waits = "the GPU has no room for three of it";
 	}
 	return status;
 }

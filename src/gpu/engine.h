@@ -30,7 +30,8 @@ struct oh__gpu_host {
 /* How a class is launched. */
 struct oh__gpu_grid {
 	uint32_t blocks;
-	bool overlap; /* it may be placed while the kernel before works */
+	/* why it is not placed while the kernel before works; NULL if it is */
+	const char *waits;
 };
 
 /* Where the last call of a capture went. */

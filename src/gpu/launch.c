@@ -122,7 +122,7 @@ static enum oh_status launch_round(const struct oh__gpu *gpu,
 		.blockDimZ = 1,
 		.hStream = call->stream,
 		.attrs = &early,
-		.numAttrs = grid->overlap,
+		.numAttrs = !grid->waits,
 	};
 	struct oh__kernel_arguments arguments;
 	void *parameters[] = {&arguments};

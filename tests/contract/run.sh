@@ -6,8 +6,9 @@
 . "$(dirname "$0")/../tap.sh"
 
 run=("$BUILD/onehop" run)
-# a shell ignores SIGINT and SIGQUIT for what it starts in the background
-plainly=(env --default-signal=INT --default-signal=QUIT)
+# a shell ignores SIGINT and SIGQUIT for what it starts in the background, nohup
+# SIGHUP
+plainly=(env "--default-signal=INT,QUIT,TERM,HUP")
 
 gone()
 {
