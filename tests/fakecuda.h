@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Lets a test program run with fakecuda.so in the CUDA driver's place: the
- * program starts itself again with a directory on LD_LIBRARY_PATH in which the
- * module bears the driver's name, so that the real loader finds it. It is the
- * directory of fakenvml.h: fakenvml_start first, and the program has both.
- * fakenvml_end removes it.
- */
+/* fakecuda.so in the CUDA driver's place, see fakelibrary.h. */
 #ifndef OH_TESTS_FAKECUDA_H
 #define OH_TESTS_FAKECUDA_H
 
 #include <stdbool.h>
 
-#include "fakenvml.h"
+#include "fakelibrary.h"
 #include "vendor/cuda.h"
 
 #define FAKECUDA_ATTRIBUTES 8
@@ -34,71 +28,23 @@ struct fakecuda_launch {
 /* Runs a kernel, as its launch says, to its end. */
 typedef void fakecuda_runner(const struct fakecuda_launch *launch);
 
-static inline void fakecuda_place(const char *module)
-{
-	char self[PATH_MAX], target[PATH_MAX * 2], link[PATH_MAX];
+static const struct fakelibrary fakecuda = {"fakecuda.so", "libcuda.so.1",
+					    "FAKECUDA_SCRIPT", "cuda"};
 
-	fakenvml_self(self);
-	if (strrchr(self, '/'))
-		*strrchr(self, '/') = '\0';
-	snprintf(target, sizeof(target), "%s/%s", self, module);
-	snprintf(link, sizeof(link), "%s/libcuda.so.1", fakenvml_directory());
-	unlink(link);
-	if (access(target, R_OK) || symlink(target, link)) {
-		printf("Bail out! %s cannot be used\n", target);
-		exit(1);
-	}
-}
-
-/* The first thing in main, or the second; returns in the last run. */
 static inline void fakecuda_start(char **argv)
 {
-	char directory[] = "/tmp/onehop-test-XXXXXX", script[PATH_MAX];
-	char search[PATH_MAX];
-	const char *old = getenv("LD_LIBRARY_PATH");
-
-	if (getenv("FAKECUDA_SCRIPT"))
-		return;
-	if (!fakenvml_directory()) {
-		if (!mkdtemp(directory)) {
-			printf("Bail out! no directory under /tmp\n");
-			exit(1);
-		}
-		setenv(FAKENVML_DIRECTORY, directory, 1);
-		snprintf(search, sizeof(search), "%s%s%s", directory,
-			 old ? ":" : "", old ? old : "");
-		setenv("LD_LIBRARY_PATH", search, 1);
-	}
-	snprintf(script, sizeof(script), "%s/cuda", fakenvml_directory());
-	setenv("FAKECUDA_SCRIPT", script, 1);
-	fakecuda_place("fakecuda.so");
-	fakenvml_again(argv);
+	fakelibrary_start(&fakecuda, argv);
 }
 
 /* What the driver plays from the next cuInit on. */
 static inline void fakecuda_play(const char *script, const char *more)
 {
-	FILE *file = fopen(getenv("FAKECUDA_SCRIPT"), "w");
-
-	if (!file) {
-		printf("Bail out! the script cannot be written\n");
-		exit(1);
-	}
-	fprintf(file, "%s%s", script, more);
-	fclose(file);
+	fakelibrary_play(&fakecuda, script, more);
 }
 
-/* A function of the module by name, into function. */
 static inline void fakecuda_find(const char *name, void *function)
 {
-	void *handle = dlopen("libcuda.so.1", RTLD_NOW);
-	void *symbol = handle ? dlsym(handle, name) : NULL;
-
-	if (!symbol) {
-		printf("Bail out! the driver is not the fake\n");
-		exit(1);
-	}
-	memcpy(function, &symbol, sizeof(symbol));
+	fakelibrary_find(&fakecuda, name, function);
 }
 
 /*
@@ -119,17 +65,15 @@ static inline unsigned fakecuda_live(const char *kind)
 static inline const char *fakecuda_script(void)
 {
 	static char script[16384];
-	FILE *file = fopen(getenv("FAKECUDA_SCRIPT"), "r");
+	FILE *file = fopen(getenv(fakecuda.variable), "r");
 	size_t used = 0;
 
 	if (file) {
 		used = fread(script, 1, sizeof(script) - 1, file);
 		fclose(file);
 	}
-	if (!used || used == sizeof(script) - 1) {
-		printf("Bail out! the driver's script cannot be read\n");
-		exit(1);
-	}
+	if (!used || used == sizeof(script) - 1)
+		fakelibrary_bail("the driver's script cannot be read", "");
 	script[used] = '\0';
 	return script;
 }

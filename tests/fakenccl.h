@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Lets a test program run with fakenccl.so in NCCL's place, beside the driver's
- * fake: fakecuda_start first, then fakenccl_start, and the program has both.
- * The directory is that of fakenvml.h, whose fakenvml_end removes it.
- */
+/* fakenccl.so in NCCL's place, beside fakecuda.so, see fakelibrary.h. */
 #ifndef OH_TESTS_FAKENCCL_H
 #define OH_TESTS_FAKENCCL_H
 
@@ -22,63 +18,23 @@ struct fakenccl_collective {
 	cudaStream_t stream;
 };
 
-/* Puts a module of the build into NCCL's place, under a name of its own if a
- * file is named. */
-static inline void fakenccl_place(const char *module, const char *file)
-{
-	char self[PATH_MAX], target[PATH_MAX * 2], link[PATH_MAX];
+static const struct fakelibrary fakenccl = {"fakenccl.so", "libnccl.so.2",
+					    "FAKENCCL_SCRIPT", "nccl"};
 
-	fakenvml_self(self);
-	if (strrchr(self, '/'))
-		*strrchr(self, '/') = '\0';
-	snprintf(target, sizeof(target), "%s/%s", self, module);
-	snprintf(link, sizeof(link), "%s/%s", fakenvml_directory(),
-		 file ? file : "libnccl.so.2");
-	unlink(link);
-	if (access(target, R_OK) || symlink(target, link)) {
-		printf("Bail out! %s cannot be used\n", target);
-		exit(1);
-	}
-}
-
-/* After fakecuda_start, with whose directory it works; returns in the last
- * run. */
 static inline void fakenccl_start(char **argv)
 {
-	char script[PATH_MAX];
-
-	if (getenv("FAKENCCL_SCRIPT"))
-		return;
-	snprintf(script, sizeof(script), "%s/nccl", fakenvml_directory());
-	setenv("FAKENCCL_SCRIPT", script, 1);
-	fakenccl_place("fakenccl.so", NULL);
-	fakenvml_again(argv);
+	fakelibrary_start(&fakenccl, argv);
 }
 
 /* What NCCL plays from the next ncclGetVersion on. */
 static inline void fakenccl_play(const char *script, const char *more)
 {
-	FILE *file = fopen(getenv("FAKENCCL_SCRIPT"), "w");
-
-	if (!file) {
-		printf("Bail out! the script cannot be written\n");
-		exit(1);
-	}
-	fprintf(file, "%s%s", script, more);
-	fclose(file);
+	fakelibrary_play(&fakenccl, script, more);
 }
 
-/* A function of the module by name, into function. */
 static inline void fakenccl_find(const char *name, void *function)
 {
-	void *handle = dlopen("libnccl.so.2", RTLD_NOW);
-	void *symbol = handle ? dlsym(handle, name) : NULL;
-
-	if (!symbol) {
-		printf("Bail out! NCCL is not the fake\n");
-		exit(1);
-	}
-	memcpy(function, &symbol, sizeof(symbol));
+	fakelibrary_find(&fakenccl, name, function);
 }
 
 /* How many objects of a kind are alive, NULL: of all kinds. "communicator",

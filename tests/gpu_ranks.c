@@ -39,7 +39,7 @@ void gpu_ranks_start(char **argv)
 
 int gpu_ranks_end(int code)
 {
-	fakenvml_end();
+	fakelibrary_end();
 	return code;
 }
 #else
@@ -252,22 +252,10 @@ bool gpu_rank_drain(struct gpu_rank *g, CUstream stream, unsigned ms)
 			   ms, (int)code);
 }
 
-static long resident_bytes(void)
-{
-	FILE *file = fopen("/proc/self/statm", "re");
-	long pages = 0;
-
-	if (file && fscanf(file, "%*d %ld", &pages) != 1)
-		pages = 0;
-	if (file)
-		fclose(file);
-	return pages * sysconf(_SC_PAGESIZE);
-}
-
 struct gpu_holds gpu_rank_holds(struct gpu_rank *g)
 {
 	struct gpu_holds now = {.host = leftovers_now(),
-				.resident_bytes = resident_bytes()};
+				.resident_bytes = leftovers_resident_bytes()};
 	size_t left = 0, total = 0;
 
 	GPU_FINE(g, cuMemGetInfo_v2(&left, &total));
@@ -315,26 +303,6 @@ bool gpu_rank_check_growth(struct gpu_rank *g, const struct gpu_holds *before,
 			    "resident: %ld bytes to %ld",
 			    before->resident_bytes, after->resident_bytes);
 	return !ranks_failures(g->self);
-}
-
-void gpu_id_put(_Atomic uint64_t *words, const struct oh_unique_id *id)
-{
-	uint64_t plain[GPU_ID_WORDS];
-
-	memcpy(plain, id, sizeof(plain));
-	for (int i = 0; i < GPU_ID_WORDS; i++)
-		atomic_store(&words[i], plain[i]);
-}
-
-struct oh_unique_id gpu_id_get(_Atomic uint64_t *words)
-{
-	uint64_t plain[GPU_ID_WORDS];
-	struct oh_unique_id id;
-
-	for (int i = 0; i < GPU_ID_WORDS; i++)
-		plain[i] = atomic_load(&words[i]);
-	memcpy(&id, plain, sizeof(id));
-	return id;
 }
 
 bool gpu_rank_try(struct gpu_rank *g, const struct gpu_case *test,

@@ -90,11 +90,6 @@ bool gpu_rank_check_growth(struct gpu_rank *rank,
 			   const struct gpu_holds *before,
 			   const struct gpu_holds *after);
 
-/* An id that comes later than a run's, by GPU_ID_WORDS of its words. */
-#define GPU_ID_WORDS ((int)sizeof(struct oh_unique_id) / 8)
-void gpu_id_put(_Atomic uint64_t *words, const struct oh_unique_id *id);
-struct oh_unique_id gpu_id_get(_Atomic uint64_t *words);
-
 /* A driver's call that must succeed; a failure is noted. */
 #define GPU_FINE(rank, call)                                                   \
 	ranks_check((rank)->self, !OH__CUDA((rank)->cuda->call), "%s: %s",     \

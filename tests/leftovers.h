@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A sanitizer's own malloc leaves the C library's unused, and that must not be
  * asked for the first time by two threads at once. */
@@ -72,6 +73,18 @@ static inline struct leftovers leftovers_now(void)
 	now.heap_bytes = mallinfo2().uordblks;
 #endif
 	return now;
+}
+
+static inline long leftovers_resident_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	long pages = 0;
+
+	if (file && fscanf(file, "%*d %ld", &pages) != 1)
+		pages = 0;
+	if (file)
+		fclose(file);
+	return pages * sysconf(_SC_PAGESIZE);
 }
 
 /* Descriptors, own mappings, threads and names are as they were. */

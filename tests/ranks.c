@@ -281,6 +281,26 @@ struct oh_comm *ranks_comm(struct ranks_self *self, int k)
 	return comm;
 }
 
+void ranks_put_id(_Atomic uint64_t *words, const struct oh_unique_id *id)
+{
+	uint64_t plain[RANKS_ID_WORDS];
+
+	memcpy(plain, id, sizeof(plain));
+	for (int i = 0; i < RANKS_ID_WORDS; i++)
+		atomic_store(&words[i], plain[i]);
+}
+
+struct oh_unique_id ranks_get_id(_Atomic uint64_t *words)
+{
+	uint64_t plain[RANKS_ID_WORDS];
+	struct oh_unique_id id;
+
+	for (int i = 0; i < RANKS_ID_WORDS; i++)
+		plain[i] = atomic_load(&words[i]);
+	memcpy(&id, plain, sizeof(id));
+	return id;
+}
+
 bool ranks_await(_Atomic uint64_t *word, uint64_t value)
 {
 	/* the parent has no deadline of its own here: one of a minute */

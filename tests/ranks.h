@@ -111,6 +111,27 @@ static inline bool ranks_report(struct ranks_group *group)
 	return passed;
 }
 
+/* For runs that mostly wait: some go on side by side. Reports those that have
+ * gathered, at the latest when there are six. */
+#define RANKS_BESIDE 6
+
+static struct ranks_group *ranks_beside[RANKS_BESIDE];
+static int ranks_beside_count;
+
+static inline void ranks_report_all(void)
+{
+	for (int i = 0; i < ranks_beside_count; i++)
+		ranks_report(ranks_beside[i]);
+	ranks_beside_count = 0;
+}
+
+static inline void ranks_report_later(struct ranks_group *group)
+{
+	ranks_beside[ranks_beside_count++] = group;
+	if (ranks_beside_count == RANKS_BESIDE)
+		ranks_report_all();
+}
+
 /* One run and its TAP line; true if it passed. */
 static inline bool ranks_threads(const struct ranks_case *test,
 				 const struct ranks_options *options)
@@ -149,6 +170,11 @@ struct oh_comm *ranks_comm(struct ranks_self *self, int k);
 
 /* All ranks meet, without the library; false if the deadline has passed. */
 bool ranks_barrier(struct ranks_self *self);
+
+/* An id that comes later than a run's, by RANKS_ID_WORDS of its words. */
+#define RANKS_ID_WORDS ((int)sizeof(struct oh_unique_id) / 8)
+void ranks_put_id(_Atomic uint64_t *words, const struct oh_unique_id *id);
+struct oh_unique_id ranks_get_id(_Atomic uint64_t *words);
 
 /* Waits until the word is at least value; false at the deadline. */
 bool ranks_await(_Atomic uint64_t *word, uint64_t value);

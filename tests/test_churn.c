@@ -77,35 +77,18 @@ static void check_leftovers(struct ranks_self *self,
 		    leftovers_text(before, &after, text));
 }
 
-static long resident_bytes(void)
-{
-	FILE *file = fopen("/proc/self/statm", "re");
-	long pages = 0;
-
-	if (file && fscanf(file, "%*d %ld", &pages) != 1)
-		pages = 0;
-	if (file)
-		fclose(file);
-	return pages * sysconf(_SC_PAGESIZE);
-}
-
 /* Rank 0 makes an id for all. */
 static struct oh_unique_id next_id(struct ranks_self *self)
 {
 	struct oh_unique_id id;
-	uint64_t words[sizeof(id) / 8];
 
 	if (self->rank == 0) {
 		if (oh_unique_id_create(&id))
 			abort();
-		memcpy(words, &id, sizeof(id));
-		for (size_t i = 0; i < sizeof(id) / 8; i++)
-			atomic_store(&self->words[ID + i], words[i]);
+		ranks_put_id(&self->words[ID], &id);
 	}
 	ranks_barrier(self);
-	for (size_t i = 0; i < sizeof(id) / 8; i++)
-		words[i] = atomic_load(&self->words[ID + i]);
-	memcpy(&id, words, sizeof(id));
+	id = ranks_get_id(&self->words[ID]);
 	/* all have read it */
 	ranks_barrier(self);
 	return id;
@@ -157,7 +140,7 @@ static struct leftovers count_quietly(struct ranks_self *self, long *resident)
 	for (int rank = 0; rank < self->ranks; rank++) {
 		if (rank == self->rank) {
 			now = leftovers_now();
-			*resident = resident_bytes();
+			*resident = leftovers_resident_bytes();
 		}
 		ranks_barrier(self);
 	}

@@ -5,17 +5,14 @@
  * is fakecuda.c; other libraries take its place in processes of their own.
  */
 #include <pthread.h>
-#include <spawn.h>
-#include <sys/wait.h>
 
 #include "cuda_header.h"
 #include "fakecuda.h"
 #include "tap.h"
 #include "cuda_world.h"
+#include "vendor_check.h"
 
 #define STUB "/usr/local/cuda/lib64/stubs/libcuda.so"
-
-extern char **environ;
 
 /* Two that reach each other, and one that reaches nobody. */
 static const char script[] = "devices 3\n"
@@ -27,19 +24,6 @@ static const char script[] = "devices 3\n"
 			     "peer 0 1 1\n"
 			     "peer 1 0 1\n"
 			     "kernel kernel\n";
-
-static enum oh_log_level loudest;
-
-static void note_level(enum oh_log_level level, const char *line, void *context)
-{
-	if (!loudest || level < loudest)
-		loudest = level;
-}
-
-static bool is_said(const char *word)
-{
-	return strstr(oh_last_error()->message, word);
-}
 
 /* Before there is a driver, then one that does not start, then one that does.
  */
@@ -397,93 +381,30 @@ static int child_stub(void)
 	return missing ? 1 : 0;
 }
 
-static const struct {
-	const char *name;
-	int (*run)(void);
-	const char *module; /* in the driver's place, NULL: the fake */
-	const char *what;
-} children[] = {
+static const struct vendor_child children[] = {
 	{"broken", child_broken, "fakecuda_broken.so",
-	 "a driver without a function that is needed is an error"},
+	 "a driver without a function that is needed is an error", ""},
 	{"old", child_old, "fakecuda_old.so",
-	 "one without a newer function has NULL for it"},
+	 "one without a newer function has NULL for it", ""},
 	{"garbage", child_garbage, "test_cuda.p",
-	 "a library that is none is an error that names it"},
-	{"none", child_none, NULL, "without a driver: unsupported, no error"},
-	{"stub", child_stub, NULL, "the toolkit's stub exports every name"},
-};
-#define CHILDREN (sizeof(children) / sizeof(*children))
-
-static int child(const char *name)
-{
-	for (size_t i = 0; i < CHILDREN; i++)
-		if (!strcmp(children[i].name, name))
-			return children[i].run();
-	return 1;
-}
-
-/* A fresh process: one in which a driver is loaded is never forked. */
-static int run_child(const char *name)
-{
-	char self[PATH_MAX], program[] = "test_cuda", argument[32];
-	char *argv[] = {program, argument, NULL};
-	int status = -1;
-	pid_t pid;
-
-	fakenvml_self(self);
-	snprintf(argument, sizeof(argument), "%s", name);
-	fflush(stdout);
-	if (posix_spawn(&pid, self, NULL, NULL, argv, environ))
-		return -1;
-	waitpid(pid, &status, 0);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static void try_children(void)
-{
-	char *path = strdup(getenv("LD_LIBRARY_PATH"));
-
-	fakecuda_play(script, "");
-	for (size_t i = 0; i < CHILDREN; i++) {
-		int status;
-
-		if (children[i].module)
-			fakecuda_place(children[i].module);
-		else
-			unsetenv("LD_LIBRARY_PATH");
-		status = run_child(children[i].name);
-		if (status == 77)
-			tap_skip(children[i].what,
-				 !strcmp(children[i].name, "stub")
-					 ? "there is no " STUB
-					 : "this machine has a driver");
-		else
-			tap_ok(status == 0, "%s (%d)", children[i].what,
-			       status);
-		setenv("LD_LIBRARY_PATH", path, 1);
-	}
-	free(path);
-}
-
-static void try_header(void)
-{
-	const char *why_not, *name = cuda_header_differs(&why_not);
-
-	if (why_not)
-		tap_skip("our declarations are the vendor's", why_not);
-	else if (!tap_ok(!name, "our declarations are the vendor's"))
-		tap_note("%s differs", name);
-}
+	 "a library that is none is an error that names it", ""},
+	{"none", child_none, NULL, "without a driver: unsupported, no error",
+	 "this machine has a driver"},
+	{"stub", child_stub, NULL, "the toolkit's stub exports every name",
+	 "there is no " STUB},
+	{NULL, NULL, NULL, NULL, NULL}};
 
 int main(int argc, char **argv)
 {
+	const char *differs, *why_not;
 	const struct oh__cuda *cuda;
 
 	fakecuda_start(argv);
 	oh_set_log(OH_LOG_DEBUG, note_level, NULL);
 	if (argc > 1)
-		return child(argv[1]);
-	try_header();
+		return vendor_child(children, argv[1]);
+	differs = cuda_header_differs(&why_not);
+	vendor_try_header(differs, why_not);
 	try_starts();
 	cuda = try_threads();
 	if (cuda) {
@@ -492,7 +413,8 @@ int main(int argc, char **argv)
 		try_contexts(cuda);
 		try_functions(cuda);
 	}
-	try_children();
-	fakenvml_end();
+	fakecuda_play(script, "");
+	vendor_try_children(children, fakecuda.file);
+	fakelibrary_end();
 	return tap_done();
 }

@@ -369,7 +369,7 @@ static int run_child(const char *how, int device, int fd, const char *handle)
 	int status = -1;
 	pid_t pid;
 
-	fakenvml_self(self);
+	fakelibrary_self(self);
 	snprintf(words[0], sizeof(words[0]), "%s", how);
 	snprintf(words[1], sizeof(words[1]), "%d", device);
 	snprintf(words[2], sizeof(words[2]), "%s", handle);
@@ -470,6 +470,6 @@ int main(int argc, char **argv)
 	try_pointers();
 	try_shared_handles();
 	try_ipc();
-	fakenvml_end();
+	fakelibrary_end();
 	return tap_done();
 }

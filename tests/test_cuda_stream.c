@@ -446,6 +446,6 @@ int main(int argc, char **argv)
 	try_forbiddens();
 	try_captured_work();
 	tear_down();
-	fakenvml_end();
+	fakelibrary_end();
 	return tap_done();
 }

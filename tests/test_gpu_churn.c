@@ -26,10 +26,10 @@ static struct oh_unique_id next_id(struct ranks_self *self)
 	if (self->rank == 0) {
 		ranks_fine(self, oh_unique_id_create(&id),
 			   "oh_unique_id_create");
-		gpu_id_put(&self->words[ID], &id);
+		ranks_put_id(&self->words[ID], &id);
 	}
 	ranks_barrier(self);
-	id = gpu_id_get(&self->words[ID]);
+	id = ranks_get_id(&self->words[ID]);
 	/* all have read it */
 	ranks_barrier(self);
 	return id;

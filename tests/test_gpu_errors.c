@@ -25,7 +25,7 @@ enum {
 	MADE,
 	CALLED = MADE + OH_MAX_RANKS,
 	ID = CALLED + OH_MAX_RANKS,
-	FAILED = ID + GPU_ID_WORDS,
+	FAILED = ID + RANKS_ID_WORDS,
 	FAILED_WORDS = 8
 };
 _Static_assert(FAILED + FAILED_WORDS <= RANKS_WORDS, "words");
@@ -82,7 +82,7 @@ static void check_broken(struct gpu_rank *g, enum oh_status status)
 static void make_and_call(struct gpu_rank *g, unsigned k)
 {
 	struct ranks_self *self = g->self;
-	struct oh_unique_id id = gpu_id_get(&self->words[ID]);
+	struct oh_unique_id id = ranks_get_id(&self->words[ID]);
 	struct oh_comm_options options = {
 		.size = sizeof(options),
 		.id = &id,
@@ -179,7 +179,7 @@ static void arm(struct ranks_self *self, unsigned k, bool for_good)
 	ranks_barrier(self);
 	if (self->rank == 0) {
 		oh_unique_id_create(&id);
-		gpu_id_put(&self->words[ID], &id);
+		ranks_put_id(&self->words[ID], &id);
 		fakecuda_fail(k, codes[k % 3], for_good);
 	}
 	ranks_barrier(self);

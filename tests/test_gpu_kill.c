@@ -57,8 +57,8 @@ enum {
 	CALLING, /* it has made its first calls */
 	LEAVE, /* it shall */
 	ID, /* of the communicator */
-	NEXT_ID = ID + GPU_ID_WORDS, /* without the fallen rank */
-	WORDS = NEXT_ID + GPU_ID_WORDS
+	NEXT_ID = ID + RANKS_ID_WORDS, /* without the fallen rank */
+	WORDS = NEXT_ID + RANKS_ID_WORDS
 };
 
 _Static_assert(WORDS <= RANKS_WORDS, "a board has few words");
@@ -108,7 +108,7 @@ static struct gpu_case case_of(const struct player *p, uint64_t call)
 
 static struct oh_comm *make_comm(const struct player *p, int id)
 {
-	struct oh_unique_id unique = gpu_id_get(&p->self->words[id]);
+	struct oh_unique_id unique = ranks_get_id(&p->self->words[id]);
 	struct oh_comm_options options = {
 		.size = sizeof(options),
 		.id = &unique,
@@ -477,8 +477,8 @@ struct plan {
 static void tell(_Atomic uint64_t *words, const struct plan *plan,
 		 const struct oh_unique_id ids[2])
 {
-	gpu_id_put(&words[ID], &ids[0]);
-	gpu_id_put(&words[NEXT_ID], &ids[1]);
+	ranks_put_id(&words[ID], &ids[0]);
+	ranks_put_id(&words[NEXT_ID], &ids[1]);
 	atomic_store(&words[WAY], (uint64_t)plan->way);
 	atomic_store(&words[VICTIM], (uint64_t)plan->victim);
 	atomic_store(&words[GRAPHS], plan->graphs);

@@ -19,7 +19,7 @@ static const char *make_root(void)
 	static char root[PATH_MAX];
 	static int count;
 
-	snprintf(root, sizeof(root), "%s/root%d", fakenvml_directory(),
+	snprintf(root, sizeof(root), "%s/root%d", fakelibrary_directory(),
 		 ++count);
 	if (mkdir(root, 0700))
 		exit(1);
@@ -476,6 +476,6 @@ int main(int argc, char **argv)
 	try_acs_values();
 	try_acs_kinds();
 	try_acs_unreadable();
-	fakenvml_end();
+	fakelibrary_end();
 	return tap_done();
 }

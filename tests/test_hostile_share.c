@@ -485,27 +485,12 @@ static const struct ranks_case cases[] = {
 	[STAYS_FAILED] = {"stays-failed", failed_stays_failed},
 	{0}};
 
-/* Some wait for a deadline: several at once. */
-#define AT_ONCE 6
-
-static struct ranks_group *waiting[AT_ONCE];
-static int waiting_count;
-
-static void report_all(void)
-{
-	for (int i = 0; i < waiting_count; i++)
-		ranks_report(waiting[i]);
-	waiting_count = 0;
-}
-
 static void try(int which, const char *argument, const char *text)
 {
-	waiting[waiting_count++] = ranks_start(
+	ranks_report_later(ranks_start(
 		&cases[which], &(struct ranks_options){.ranks = RANKS,
 						       .argument = argument,
-						       .text = text});
-	if (waiting_count == AT_ONCE)
-		report_all();
+						       .text = text}));
 }
 
 int main(int argc, char **argv)
@@ -524,6 +509,6 @@ int main(int argc, char **argv)
 		}
 	try(STAYS_FAILED, "0", "a failed rank is told that it agrees");
 	try(STAYS_FAILED, "1", "a failed rank is told that it shares");
-	report_all();
+	ranks_report_all();
 	return tap_done();
 }

@@ -387,6 +387,6 @@ int main(int argc, char **argv)
 	try_peers();
 	try_gpus();
 	try_variables();
-	fakenvml_end();
+	fakelibrary_end();
 	return tap_done();
 }

@@ -5,30 +5,14 @@
  * libraries take its place in processes of their own.
  */
 #include <pthread.h>
-#include <spawn.h>
 #include <stdint.h>
-#include <sys/wait.h>
 
 #include "fakenccl.h"
 #include "nccl_header.h"
 #include "tap.h"
+#include "vendor_check.h"
 
 #define INSTALLED "/usr/local/cuda/lib/libnccl.so.2"
-
-extern char **environ;
-
-static enum oh_log_level loudest;
-
-static void note_level(enum oh_log_level level, const char *line, void *context)
-{
-	if (!loudest || level < loudest)
-		loudest = level;
-}
-
-static bool is_said(const char *word)
-{
-	return strstr(oh_last_error()->message, word);
-}
 
 static bool is_message(const char *text)
 {
@@ -343,7 +327,8 @@ static int child_path(void)
 	int version = 0;
 
 	fakenccl_play("version 2304\n", "");
-	snprintf(path, sizeof(path), "%s/elsewhere.so", fakenvml_directory());
+	snprintf(path, sizeof(path), "%s/elsewhere.so",
+		 fakelibrary_directory());
 	return !oh__nccl_load(path, &nccl) && !nccl->ncclGetVersion(&version) &&
 			       version == 2304
 		       ? 0
@@ -372,12 +357,7 @@ static int child_installed(void)
 		       : 3;
 }
 
-static const struct {
-	const char *name;
-	int (*run)(void);
-	const char *module; /* in NCCL's place, NULL: none */
-	const char *what, *why_not;
-} children[] = {
+static const struct vendor_child children[] = {
 	{"broken", child_broken, "fakenccl_broken.so",
 	 "an NCCL without a function that is needed is an error", ""},
 	{"garbage", child_garbage, "test_nccl.p",
@@ -390,65 +370,7 @@ static const struct {
 	{"installed", child_installed, NULL,
 	 "an installed NCCL exports every name, and explains its errors",
 	 "there is no " INSTALLED},
-};
-#define CHILDREN (sizeof(children) / sizeof(*children))
-
-static int child(const char *name)
-{
-	for (size_t i = 0; i < CHILDREN; i++)
-		if (!strcmp(children[i].name, name))
-			return children[i].run();
-	return 1;
-}
-
-static int run_child(const char *name)
-{
-	char self[PATH_MAX], program[] = "test_nccl", argument[32];
-	char *argv[] = {program, argument, NULL};
-	int status = -1;
-	pid_t pid;
-
-	fakenvml_self(self);
-	snprintf(argument, sizeof(argument), "%s", name);
-	fflush(stdout);
-	if (posix_spawn(&pid, self, NULL, NULL, argv, environ))
-		return -1;
-	waitpid(pid, &status, 0);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static void try_children(void)
-{
-	char *path = strdup(getenv("LD_LIBRARY_PATH"));
-
-	fakenccl_place("fakenccl.so", "elsewhere.so");
-	for (size_t i = 0; i < CHILDREN; i++) {
-		int status;
-
-		if (children[i].module)
-			fakenccl_place(children[i].module, NULL);
-		else
-			unsetenv("LD_LIBRARY_PATH");
-		status = run_child(children[i].name);
-		if (status == 77)
-			tap_skip(children[i].what, children[i].why_not);
-		else
-			tap_ok(status == 0, "%s (%d)", children[i].what,
-			       status);
-		setenv("LD_LIBRARY_PATH", path, 1);
-	}
-	free(path);
-}
-
-static void try_header(void)
-{
-	const char *why_not, *name = nccl_header_differs(&why_not);
-
-	if (why_not)
-		tap_skip("our declarations are the vendor's", why_not);
-	else if (!tap_ok(!name, "our declarations are the vendor's"))
-		tap_note("%s differs", name);
-}
+	{NULL, NULL, NULL, NULL, NULL}};
 
 /* The fake takes its memory, and its device, of the driver's. */
 static bool start_driver(void)
@@ -464,14 +386,16 @@ static bool start_driver(void)
 
 int main(int argc, char **argv)
 {
+	const char *differs, *why_not;
 	const struct oh__nccl *nccl;
 
 	fakecuda_start(argv);
 	fakenccl_start(argv);
 	oh_set_log(OH_LOG_DEBUG, note_level, NULL);
 	if (argc > 1)
-		return child(argv[1]);
-	try_header();
+		return vendor_child(children, argv[1]);
+	differs = nccl_header_differs(&why_not);
+	vendor_try_header(differs, why_not);
 	try_before();
 	nccl = try_threads();
 	tap_ok(start_driver(), "the driver's fake starts");
@@ -479,7 +403,8 @@ int main(int argc, char **argv)
 		try_errors(nccl);
 		try_functions(nccl);
 	}
-	try_children();
-	fakenvml_end();
+	fakelibrary_place(fakenccl.module, "elsewhere.so");
+	vendor_try_children(children, fakenccl.file);
+	fakelibrary_end();
 	return tap_done();
 }

@@ -3,33 +3,12 @@
  * NCCL as the benchmark's peer. However a rank fails, the others learn of it,
  * and nothing is left of any.
  */
-#include <spawn.h>
 #include <stdint.h>
-#include <sys/wait.h>
 
 #include "nccl_team.h"
+#include "vendor_check.h"
 
 #define SOON 50 /* ms */
-
-extern char **environ;
-
-static enum oh_log_level loudest;
-
-/* Called by all ranks. */
-static void note_level(enum oh_log_level level, const char *line, void *context)
-{
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-	pthread_mutex_lock(&lock);
-	if (!loudest || level < loudest)
-		loudest = level;
-	pthread_mutex_unlock(&lock);
-}
-
-static bool is_said(const char *word)
-{
-	return strstr(oh_last_error()->message, word);
-}
 
 /* Before anything is loaded, then what is refused. */
 
@@ -647,16 +626,10 @@ static int child_old(void)
 
 static void try_old(void)
 {
-	char self[PATH_MAX], program[] = "test_nccl_job", argument[] = "old";
-	char *argv[] = {program, argument, NULL};
-	int status = -1;
-	pid_t pid;
+	int status;
 
-	fakenccl_place("fakenccl_old.so", NULL);
-	fakenvml_self(self);
-	fflush(stdout);
-	if (!posix_spawn(&pid, self, NULL, NULL, argv, environ))
-		waitpid(pid, &status, 0);
+	fakelibrary_place("fakenccl_old.so", fakenccl.file);
+	status = vendor_spawn("old");
 	tap_ok(status == 0,
 	       "an NCCL without windows is none for nccl-symm (%d)", status);
 }
@@ -687,6 +660,6 @@ int main(int argc, char **argv)
 	try_inside("ncclCommWindowRegister");
 	try_absent_ranks();
 	try_old();
-	fakenvml_end();
+	fakelibrary_end();
 	return tap_done();
 }

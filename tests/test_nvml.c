@@ -7,13 +7,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "base/error.h"
 #include "fakenvml.h"
 #include "machine/local.h"
 #include "nvml_header.h"
 #include "tap.h"
+#include "vendor_check.h"
 #include "vendor/library.h"
 #include "vendor/nvml.h"
 
@@ -46,19 +46,6 @@ static const char script[] =
 	"link 1 0 gpu 0\n"
 	"link 2 0 gpu 3\n"
 	"link 3 0 gpu 2\n";
-
-static enum oh_log_level loudest;
-
-static void note_level(enum oh_log_level level, const char *line, void *context)
-{
-	if (!loudest || level < loudest)
-		loudest = level;
-}
-
-static bool is_said(const char *word)
-{
-	return strstr(oh_last_error()->message, word);
-}
 
 /* The loader by itself, with the fake as a library like any other. */
 
@@ -103,7 +90,7 @@ static void try_loader(void)
 	       "the error names it, and nothing is logged above info");
 
 	snprintf(garbage, sizeof(garbage), "%s/libgarbage.so",
-		 fakenvml_directory());
+		 fakelibrary_directory());
 	file = fopen(garbage, "w");
 	fputs("no library", file);
 	fclose(file);
@@ -441,72 +428,29 @@ static int child_none(void)
 		       : 1;
 }
 
-static int child(const char *name)
-{
-	if (!strcmp(name, "broken"))
-		return child_broken();
-	return strcmp(name, "old") ? child_none() : child_old();
-}
-
-static int run_child(const char *module, const char *name)
-{
-	char self[] = "test_nvml", *argv[] = {self, NULL, NULL};
-	char *copy = strdup(name);
-	int status = -1;
-	pid_t pid;
-
-	argv[1] = copy;
-	if (module)
-		fakenvml_place(module);
-	fflush(stdout);
-	pid = fork();
-	if (!pid) {
-		if (!module)
-			unsetenv("LD_LIBRARY_PATH");
-		fakenvml_again(argv);
-	}
-	if (pid > 0)
-		waitpid(pid, &status, 0);
-	free(copy);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static void try_children(void)
-{
-	int status;
-
-	tap_ok(run_child("fakenvml_broken.so", "broken") == 0,
-	       "NVML without a function that is needed is an error");
-	tap_ok(run_child("fakenvml_old.so", "old") == 0,
-	       "without one that is not, NVLinks are found by address");
-	status = run_child(NULL, "none");
-	if (status == 77)
-		tap_skip("without NVML", "this machine has it");
-	else
-		tap_ok(status == 0, "without NVML: unsupported, no error");
-}
-
-static void try_header(void)
-{
-	const char *why_not, *name = nvml_header_differs(&why_not);
-
-	if (why_not)
-		tap_skip("our declarations are the vendor's", why_not);
-	else if (!tap_ok(!name, "our declarations are the vendor's"))
-		tap_note("%s differs", name);
-}
+static const struct vendor_child children[] = {
+	{"broken", child_broken, "fakenvml_broken.so",
+	 "NVML without a function that is needed is an error", ""},
+	{"old", child_old, "fakenvml_old.so",
+	 "without one that is not, NVLinks are found by address", ""},
+	{"none", child_none, NULL, "without NVML: unsupported, no error",
+	 "this machine has it"},
+	{NULL, NULL, NULL, NULL, NULL}};
 
 int main(int argc, char **argv)
 {
+	const char *differs, *why_not;
+
 	fakenvml_start(argv);
 	oh_set_log(OH_LOG_DEBUG, note_level, NULL);
 	if (argc > 1)
-		return child(argv[1]);
+		return vendor_child(children, argv[1]);
 	try_loader();
 	try_threads();
 	try_failures();
-	try_header();
-	try_children();
-	fakenvml_end();
+	differs = nvml_header_differs(&why_not);
+	vendor_try_header(differs, why_not);
+	vendor_try_children(children, fakenvml.file);
+	fakelibrary_end();
 	return tap_done();
 }

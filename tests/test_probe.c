@@ -427,6 +427,6 @@ int main(int argc, char **argv)
 	try_broken();
 	try_wrong_loads();
 	try_late();
-	fakenvml_end();
+	fakelibrary_end();
 	return tap_done();
 }

@@ -392,27 +392,12 @@ static const struct ranks_case cases[] = {
 	[FORGED] = {"forged", forged},
 	{0}};
 
-/* Runs that mostly wait: several at once. */
-#define AT_ONCE 6
-
-static struct ranks_group *waiting[AT_ONCE];
-static int waiting_count;
-
-static void report_all(void)
-{
-	for (int i = 0; i < waiting_count; i++)
-		ranks_report(waiting[i]);
-	waiting_count = 0;
-}
-
 static void try(int which, int ranks, const char *argument, uint32_t dies)
 {
 	struct ranks_options options = {
 		.ranks = ranks, .argument = argument, .dies = dies};
 
-	waiting[waiting_count++] = ranks_start(&cases[which], &options);
-	if (waiting_count == AT_ONCE)
-		report_all();
+	ranks_report_later(ranks_start(&cases[which], &options));
 }
 
 static void test_ids(void)
@@ -514,6 +499,6 @@ int main(int argc, char **argv)
 				&(struct ranks_options){.ranks = sizes[i]});
 	}
 	test_failures();
-	report_all();
+	ranks_report_all();
 	return tap_done();
 }

@@ -443,19 +443,6 @@ static const struct ranks_case cases[] = {
 	[NOT_OPEN] = {"not-open", not_open},
 	{0}};
 
-/* Runs that mostly wait: several at once. */
-#define AT_ONCE 6
-
-static struct ranks_group *waiting[AT_ONCE];
-static int waiting_count;
-
-static void report_all(void)
-{
-	for (int i = 0; i < waiting_count; i++)
-		ranks_report(waiting[i]);
-	waiting_count = 0;
-}
-
 __attribute__((format(printf, 4, 5))) static void
 try(int which, int ranks, uint32_t dies, const char *format, ...)
 {
@@ -468,9 +455,7 @@ try(int which, int ranks, uint32_t dies, const char *format, ...)
 	va_end(args);
 	if (*argument)
 		options.argument = argument;
-	waiting[waiting_count++] = ranks_start(&cases[which], &options);
-	if (waiting_count == AT_ONCE)
-		report_all();
+	ranks_report_later(ranks_start(&cases[which], &options));
 }
 
 /* 16 ranks as threads hold more than 1024 descriptors at once. */
@@ -561,7 +546,7 @@ int main(int argc, char **argv)
 		test_threads(sizes[i]);
 		try(PROCESSES, sizes[i], 0, "%s", "");
 	}
-	report_all();
+	ranks_report_all();
 	for (int odd = 0; odd < 3; odd++)
 		try(LATE, 3, 0, "%d 0", odd);
 	try(LATE, 3, 0, "2 1");
@@ -569,6 +554,6 @@ int main(int argc, char **argv)
 	test_failing_ranks();
 	test_odd_sends();
 	test_rooms();
-	report_all();
+	ranks_report_all();
 	return tap_done();
 }
