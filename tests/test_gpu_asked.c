@@ -2,14 +2,18 @@
 /*
  * On the fake driver alone: what a call on GPU memory asks the driver for, so
  * that none allocates or waits; which kernels are placed early; a capture that
- * another thread voids, and a GPU that hangs.
+ * another thread voids, and a GPU that hangs. And where host memory lies.
  */
+#include <linux/mempolicy.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "gpu_ranks.h"
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "fakecuda.h"
+#include "gpu/memory.h"
+#include "gpu_ranks.h"
 
 #define ROOM ((size_t)1 << 16)
 
@@ -193,6 +197,39 @@ static void hung(struct ranks_self *self)
 	gpu_rank_end(&g);
 }
 
+/* Where the kernel will put the page. */
+static bool is_near(void *page, int policy, unsigned long nodes)
+{
+	unsigned long mask[16] = {0};
+	int mode = -1;
+
+	return !syscall(SYS_get_mempolicy, &mode, mask, sizeof(mask) * 8, page,
+			MPOL_F_ADDR) &&
+	       mode == policy && mask[0] == nodes;
+}
+
+static void test_nodes(void)
+{
+	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+	char *pages = mmap(NULL, 2 * bytes, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (pages == MAP_FAILED || !is_near(pages, MPOL_DEFAULT, 0)) {
+		tap_skip("memory near a node", "the system does not say");
+		return;
+	}
+	oh__gpu_place_near(pages, bytes, 0);
+	tap_ok(is_near(pages, MPOL_PREFERRED, 1) &&
+		       is_near(pages + bytes, MPOL_DEFAULT, 0),
+	       "memory near a node");
+	oh__gpu_place_near(pages + bytes, bytes, -1);
+	oh__gpu_place_near(pages + bytes, bytes, 1024);
+	tap_ok(is_near(pages + bytes, MPOL_DEFAULT, 0) &&
+		       oh__gpu_node_of("0000:ZZ:00.0") == -1,
+	       "and where none is known");
+	munmap(pages, 2 * bytes);
+}
+
 static const struct ranks_case cases[] = {
 	{"asked", asked}, {"voided", voided}, {"placed_early", placed_early},
 	{"hung", hung},	  {NULL, NULL},
@@ -224,5 +261,6 @@ int main(int argc, char **argv)
 	play(2, "", "1", "kernels are placed early");
 	play(2, "ptx 75", "0", "not those made for other cards");
 	play(3, "error cuStreamQuery 600", NULL, "a GPU that hangs");
+	test_nodes();
 	return gpu_ranks_end(tap_done());
 }
