@@ -179,7 +179,7 @@ static void wait_for(struct run *run, struct flow *flows, int count)
 	}
 	run->probe->late = true;
 	for (; done < count; done++)
-		if (!flows[done].problem->trouble)
+		if (!is_done(&flows[done]) && !flows[done].problem->trouble)
 			flows[done].problem->trouble = PROBE_LATE;
 }
 

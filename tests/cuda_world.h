@@ -24,7 +24,7 @@ struct cuda_world {
 	CUdeviceptr memory, space, mapped;
 	CUmemGenericAllocationHandle handle, import;
 	int fd;
-	void *host, *host2, *registered;
+	void *host, *registered;
 	CUgraph graph;
 	CUgraphExec executable;
 };
@@ -88,7 +88,6 @@ static inline CUresult world_memory(struct cuda_world *w)
 	TRY(cuda->cuMemGetInfo_v2(&free_bytes, &total));
 	TRY(cuda->cuMemAlloc_v2(&w->memory, 4096));
 	TRY(cuda->cuMemHostAlloc(&w->host, 4096, CU_MEMHOSTALLOC_PORTABLE));
-	TRY(cuda->cuMemAllocHost_v2(&w->host2, 4096));
 	w->registered = aligned_alloc(4096, 4096);
 	if (!w->registered)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -183,7 +182,6 @@ static inline CUresult world_stream(struct cuda_world *w)
 		TRY(cuda->cuEventRecord(w->event[i], w->stream));
 	}
 	TRY(cuda->cuEventQuery(w->event[1]));
-	TRY(cuda->cuEventSynchronize(w->event[1]));
 	TRY(cuda->cuEventElapsedTime(&ms, w->event[0], w->event[1]));
 	TRY(cuda->cuStreamWaitEvent(w->stream, w->event[1], 0));
 	TRY(cuda->cuStreamQuery(w->stream));
@@ -272,8 +270,6 @@ static inline void world_end_memory(struct cuda_world *w, CUresult *first)
 		close(w->fd);
 	if (w->host)
 		UNDO(cuda->cuMemFreeHost(w->host));
-	if (w->host2)
-		UNDO(cuda->cuMemFreeHost(w->host2));
 	/* it may be registered still */
 	if (w->registered)
 		cuda->cuMemHostUnregister(w->registered);

@@ -32,12 +32,6 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 			 : host_alloc(pointer, bytes);
 }
 
-CUresult cuMemAllocHost_v2(void **pointer, size_t bytes)
-{
-	ENTER(UNSAFE);
-	return host_alloc(pointer, bytes);
-}
-
 CUresult cuMemFreeHost(void *pointer)
 {
 	ENTER(UNSAFE);

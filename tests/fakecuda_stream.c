@@ -380,14 +380,6 @@ CUresult cuEventQuery(CUevent event)
 	return is_captured(event) ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
 }
 
-CUresult cuEventSynchronize(CUevent event)
-{
-	ENTER(INIT);
-	if (!fake_object_is(event, EVENT))
-		return CUDA_ERROR_INVALID_HANDLE;
-	return is_captured(event) ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
-}
-
 CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 {
 	ENTER(INIT);

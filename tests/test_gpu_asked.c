@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fakecuda.h"
@@ -55,31 +56,75 @@ static void note_asked(struct ranks_self *self, int calls, char *text,
 	}
 }
 
-/* Another thread voids the capture while the call is made. */
-static void voided(struct ranks_self *self)
+/* A call while another thread voids the capture: no harm, and none that
+ * counts. */
+static void call_voided(struct gpu_rank *g, const struct gpu_case *test)
 {
-	const struct gpu_case test = {
-		.count = 3000, .dtype = OH_BF16, .seed = self->seed};
 	struct oh_health health = {.size = sizeof(health)};
 	enum oh_status status;
 	CUgraph graph = NULL;
+
+	GPU_FINE(g, cuStreamBeginCapture_v2(
+			    g->stream[0], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	status = gpu_rank_call(g, test, g->stream[0]);
+	oh_comm_health(g->comm, &health);
+	ranks_check(g->self, status == OH_ERR_INVALID && !health.status,
+		    "%s (%s), health %s", oh_status_name(status),
+		    oh_last_error()->message, oh_status_name(health.status));
+	g->cuda->cuStreamEndCapture(g->stream[0], &graph);
+	ranks_barrier(g->self);
+}
+
+/* On all ranks, then on one. */
+static void voided(struct ranks_self *self)
+{
+	struct gpu_case test = {
+		.count = 3000, .dtype = OH_BF16, .seed = self->seed};
 	struct gpu_rank g;
 
 	if (gpu_rank_begin(&g, self, ROOM)) {
-		GPU_FINE(&g, cuStreamBeginCapture_v2(
-				     g.stream[0],
-				     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-		status = gpu_rank_call(&g, &test, g.stream[0]);
-		oh_comm_health(g.comm, &health);
-		ranks_check(self, status == OH_ERR_INVALID && !health.status,
-			    "%s (%s), health %s", oh_status_name(status),
-			    oh_last_error()->message,
-			    oh_status_name(health.status));
-		g.cuda->cuStreamEndCapture(g.stream[0], &graph);
-		ranks_barrier(self);
+		call_voided(&g, &test);
+		gpu_rank_try(&g, &test, g.stream[1]);
+		if (self->rank == 0)
+			call_voided(&g, &test);
+		else
+			ranks_barrier(self);
+		test.count = 100;
+		gpu_rank_try(&g, &test, g.stream[1]);
+		test.count = 3000;
+		gpu_rank_try(&g, &test, g.stream[1]);
+		/* the watching threads compare */
+		nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
 		gpu_rank_try(&g, &test, g.stream[1]);
 	}
 	gpu_rank_end(&g);
+}
+
+/* One rank uses a driver that has not all that a communicator needs: calls on
+ * host memory work, on all ranks. */
+static void lacking(struct ranks_self *self)
+{
+	CUresult (*init)(unsigned flags);
+	CUresult (*retain)(CUcontext * context, CUdevice device);
+	CUresult (*enter)(CUcontext context);
+	struct oh_comm *comm;
+	CUcontext context;
+	int32_t one = 1;
+
+	fakecuda_find("cuInit", &init);
+	fakecuda_find("cuDevicePrimaryCtxRetain", &retain);
+	fakecuda_find("cuCtxSetCurrent", &enter);
+	if (self->rank == 0)
+		ranks_check(self,
+			    !init(0) && !retain(&context, 0) && !enter(context),
+			    "no context");
+	comm = ranks_comm(self, 0);
+	if (comm &&
+	    ranks_fine(self,
+		       oh_all_reduce(comm, &one, &one, 1, OH_I32, OH_SUM, NULL),
+		       "oh_all_reduce"))
+		ranks_check(self, one == self->ranks, "the sum is %d", one);
+	oh_comm_destroy(comm);
 }
 
 /* So many calls of all ranks, alternating between so many streams. */
@@ -137,7 +182,8 @@ static void asked(struct ranks_self *self)
 }
 
 /* Attributes of the calls' launches: programmatic launch where the kernels know
- * how to wait, which is explained. "COUNT", how many are due. */
+ * how to wait, which is explained; and room for as many blocks as may wait at
+ * once. "COUNT", how many attributes are due. */
 static void placed_early(struct ranks_self *self)
 {
 	const struct gpu_case test = {.count = 1000, .dtype = OH_F32};
@@ -154,6 +200,11 @@ static void placed_early(struct ranks_self *self)
 		ranks_check(self, count && log[count - 1].attributes == early,
 			    "%u launches, the last with %u attributes", count,
 			    count ? log[count - 1].attributes : 0);
+		/* four of them to a multiprocessor, one less is to be had */
+		ranks_check(self,
+			    count && log[count - 1].grid[0] ==
+					     (132 * 4 - 1) / (early ? 3u : 2u),
+			    "%u blocks", count ? log[count - 1].grid[0] : 0);
 		ranks_fine(self,
 			   oh_comm_explain(g.comm, OH_ALL_REDUCE, 4000, OH_F32,
 					   OH_SUM, &route),
@@ -231,8 +282,8 @@ static void test_nodes(void)
 }
 
 static const struct ranks_case cases[] = {
-	{"asked", asked}, {"voided", voided}, {"placed_early", placed_early},
-	{"hung", hung},	  {NULL, NULL},
+	{"asked", asked}, {"voided", voided},	{"placed_early", placed_early},
+	{"hung", hung},	  {"lacking", lacking}, {NULL, NULL},
 };
 
 /* Each process reads the script when it starts. */
@@ -258,9 +309,14 @@ int main(int argc, char **argv)
 	setenv("ONEHOP_LOG", "off", 1);
 	ranks_threads(&cases[0], &options);
 	play(1, "void-captures", NULL, "another thread voids the capture");
+	setenv("ONEHOP_DEVICE_TABLE", "8M:one-shot:1000x512:0", 1);
 	play(2, "", "1", "kernels are placed early");
 	play(2, "ptx 75", "0", "not those made for other cards");
+	unsetenv("ONEHOP_DEVICE_TABLE");
 	play(3, "error cuStreamQuery 600", NULL, "a GPU that hangs");
+	fakelibrary_place("fakecuda_broken.so", fakecuda.file);
+	play(4, "", NULL, "a driver that lacks a function, on host memory");
+	fakelibrary_place(fakecuda.module, fakecuda.file);
 	test_nodes();
 	return gpu_ranks_end(tap_done());
 }

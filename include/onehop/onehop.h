@@ -348,7 +348,7 @@ OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
  *   later calls, some 20 ms after it was noticed: a rank that was lost, that
  *   calls something else, that has destroyed its communicator before, or that
  *   does not come before the deadline, by the GPU's clock, some 10 ms late and
- *   6 days at most. (A rank that has sent its data, and then does not send a
+ *   3 days at most. (A rank that has sent its data, and then does not send a
  *   result that it owes, is blamed a quarter of the deadline later.) Until then
  *   recv holds anything; but once its stream is idle oh_comm_health says that a
  *   kernel of this rank has waited in vain, by OH_ERR_TIMEOUT with culprit -1

@@ -152,7 +152,8 @@ static enum oh_status check_failure(struct oh_comm *comm)
 {
 	uint64_t failure = atomic_load_explicit(&comm->mailbox.failure,
 						memory_order_acquire);
-	bool told = atomic_load_explicit(&comm->gpu.told, memory_order_acquire);
+	bool told = failure ==
+		    atomic_load_explicit(&comm->gpu.told, memory_order_acquire);
 
 	if (!failure && oh__gpu_gave_up(&comm->gpu))
 		return OH__FAIL(OH_ERR_TIMEOUT,

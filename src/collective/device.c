@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/log.h"
 
 /* Everyone's bytes, through host memory. */
 static enum oh_status exchange(void *context, const void *mine, size_t bytes,
@@ -37,10 +38,14 @@ enum oh_status oh__device_connect(struct oh_comm *comm,
 	status = oh__gpu_connect(&comm->gpu, &complete, rendezvous);
 	if (status)
 		return status;
-	/* pointers are told apart wherever there may be such memory */
+	/* pointers are told apart wherever there may be such memory; the other
+	 * ranks have met for the last time */
 	comm->cuda = comm->gpu.device.cuda;
-	if (!comm->cuda && oh__cuda_started(&context))
-		return oh__cuda_load(&comm->cuda);
+	if (!comm->cuda && oh__cuda_started(&context) &&
+	    oh__cuda_load(&comm->cuda))
+		oh__log(OH_LOG_WARN,
+			"GPU memory is taken for host memory in calls: %s",
+			oh_last_error()->message);
 	return OH_OK;
 }
 

@@ -164,7 +164,6 @@ static void explain_host(const struct oh_comm *comm,
 {
 	const struct oh__row *row =
 		oh__table_find(&comm->table, collective, bytes);
-	const struct oh__mailbox *m = &comm->mailbox;
 	/* rounds are as short as that with many ranks and small slots */
 	bool direct = bytes >= OH__DIRECT_FIRST &&
 		      row->round_bytes >= OH__DIRECT_FIRST;
@@ -173,8 +172,7 @@ static void explain_host(const struct oh_comm *comm,
 		 oh__algorithm_name((enum oh__algorithm)row->algorithm));
 	snprintf(route->algorithm_direct, sizeof(route->algorithm_direct), "%s",
 		 direct ? "direct" : route->algorithm);
-	snprintf(route->placement, sizeof(route->placement), "%s",
-		 oh__placement_name(m->placement[(m->rank + 1) % m->ranks]));
+	snprintf(route->placement, sizeof(route->placement), "shm");
 	snprintf(route->stores, sizeof(route->stores), "%s",
 		 oh__stores_name((enum oh__stores)row->stores));
 	snprintf(route->reducer, sizeof(route->reducer), "%s",

@@ -11,7 +11,7 @@
 
 #include "gpu/engine.h"
 
-/* Before the call is queued. */
+/* Before the call is queued, or after it was captured. */
 void oh__gpu_note_call(struct oh__gpu *gpu, const struct oh__gpu_call *call);
 
 /* A rank whose calls differ, -1 if none; text: in what. */

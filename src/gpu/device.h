@@ -92,12 +92,13 @@ enum oh_status oh__gpu_enter(const struct oh__gpu_device *device,
 void oh__gpu_leave(const struct oh__gpu_device *device,
 		   CUstreamCaptureMode *mode);
 
-/* Waits for what the library's own stream was given, at most until then:
- * OH_ERR_TIMEOUT after that. what: for the message, "the check of ...". */
+/* Waits for what the library's own stream was given, at most until then, but
+ * some seconds: OH_ERR_TIMEOUT after that. what: for the message, "the check of
+ * ...". */
 enum oh_status oh__gpu_wait(struct oh__gpu_device *device, uint64_t deadline_ns,
 			    const char *what);
 
-/* Of these bytes as elements of the type; -1 where no kernel has it. */
+/* The number of a type among those that kernels have; -1 for others. */
 int oh__gpu_dtype_of(enum oh_dtype dtype);
 
 #endif

@@ -16,12 +16,6 @@
 #include "gpu/check.h"
 #include "gpu/watch.h"
 
-static enum oh_status meet(struct oh__rendezvous *rendezvous,
-			   enum oh_status status)
-{
-	return oh__rendezvous_agree(rendezvous, status);
-}
-
 /* Who has a GPU? All know it after this. */
 static enum oh_status exchange_facts(struct oh__gpu *gpu,
 				     const struct oh__gpu_options *options)
@@ -321,13 +315,13 @@ static enum oh_status check(struct oh__gpu *gpu,
 		areas.peer[i] = i == gpu->rank ? 0 : memory[i];
 	if (areas.own)
 		status = oh__gpu_check_write(gpu, &areas, options->deadline_ns);
-	status = meet(rendezvous, status);
+	status = oh__rendezvous_agree(rendezvous, status);
 	if (status)
 		return status;
 	if (areas.own)
 		status = oh__gpu_check_read(gpu, &areas, options->deadline_ns,
 					    row);
-	return meet(rendezvous, status);
+	return oh__rendezvous_agree(rendezvous, status);
 }
 
 static enum oh_status check_peers(struct oh__gpu *gpu,
@@ -392,14 +386,16 @@ static enum oh_status check_pinned(struct oh__gpu *gpu,
 				   int taken[OH_MAX_RANKS][OH__SHARE_FDS])
 {
 	struct oh__gpu_row found;
-	enum oh_status status = meet(rendezvous, pin(gpu, taken));
+	enum oh_status status =
+		oh__rendezvous_agree(rendezvous, pin(gpu, taken));
 
 	memset(&found, 0, sizeof(found));
 	if (!status)
 		status = check(gpu, options, rendezvous, gpu->memory.pinned,
 			       gpu->facts[0].nonce + 1, &found);
 	if (!status)
-		status = meet(rendezvous, judge_pinned(gpu, &found));
+		status = oh__rendezvous_agree(rendezvous,
+					      judge_pinned(gpu, &found));
 	return status;
 }
 
@@ -475,33 +471,32 @@ static const char *why_it_waits(const struct oh__gpu *gpu,
  * A kernel waits for other ranks' kernels, so those must find room beside
  * whatever waits on their GPU. Room for two of one size: another rank's or
  * communicator's of as many ranks runs beside it, in whatever order the ranks
- * start them. Room for three where a kernel may be placed before its turn. One
- * block is left to what ends the waits.
+ * start them. Room for three where the next call's kernel may be placed beside
+ * its own: of every class, as the next call may be of any. One block is left to
+ * what ends the waits.
  */
 static enum oh_status set_grids(struct oh__gpu *gpu)
 {
 	const struct oh__gpu_facts *facts = &gpu->facts[gpu->rank];
 	uint32_t ranks = sharers(gpu), room;
+	bool early = ranks == 1 && gpu->device.made_for >= 90;
 	enum oh_status status = OH_OK;
 
 	for (int c = 0; c < gpu->layout.classes && !status; c++) {
 		const struct oh__gpu_class *class = &gpu->layout.class[c];
 		uint32_t most = OH__GPU_CLASS_EPOCHS * 32 / class->threads;
 		struct oh__gpu_grid *grid = &gpu->grid[c];
+		uint32_t fit;
 
 		status = room_of(gpu, class, &room);
+		fit = (room - 1) / (early ? 3 : 2 * ranks);
 		grid->blocks =
 			class->blocks ? class->blocks : facts->multiprocessors;
-		if (most > (room - 1) / (2 * ranks))
-			most = (room - 1) / (2 * ranks);
+		if (most > fit)
+			most = fit;
 		if (grid->blocks > most)
 			grid->blocks = most ? most : 1;
 		grid->waits = why_it_waits(gpu, class);
-		if (!grid->waits && grid->blocks > 1 &&
-		    3 * grid->blocks == room)
-			grid->blocks--;
-		if (!grid->waits && 3 * grid->blocks >= room)
-			grid->waits = "the GPU has no room for three of it";
 	}
 	return status;
 }
@@ -542,7 +537,7 @@ static enum oh_status build(struct oh__gpu *gpu,
 		status = set_grids(gpu);
 	if (!status)
 		status = oh__gpu_watch_start(gpu);
-	return meet(rendezvous, status);
+	return oh__rendezvous_agree(rendezvous, status);
 }
 
 /* How this rank's memory is shared, among its facts. */
@@ -593,7 +588,7 @@ enum oh_status oh__gpu_connect(struct oh__gpu *gpu,
 	gpu->facts[gpu->rank].nonce = (uint32_t)oh__now_ns();
 	if (!status && gpu->facts[gpu->rank].present)
 		status = choose_share(gpu, options->share);
-	status = meet(rendezvous, status);
+	status = oh__rendezvous_agree(rendezvous, status);
 	if (!status)
 		status = exchange_facts(gpu, options);
 	/* of one rank the device is all that is needed */

@@ -74,9 +74,10 @@ struct oh__gpu {
 	uint64_t calls; /* that were made */
 	uint32_t chain; /* hash of them, see agree.h */
 	struct oh__mailbox *mailbox; /* where failures are kept and told */
-	/* the watching thread; why_failed is there once told is true */
+	/* the watching thread: why the failure came that told names, 0: none;
+	 * another thread's may have come first */
 	char why_failed[200];
-	atomic_bool told;
+	_Atomic uint64_t told;
 	pthread_t watcher;
 	bool watching;
 	uint64_t timeout_ns; /* of a call */

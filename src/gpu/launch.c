@@ -70,7 +70,7 @@ static uint32_t ticks_of(uint64_t ns)
 {
 	uint64_t ticks = ns / OH__TICK_NS + 1;
 
-	return ticks < OH__TICKS / 2 ? (uint32_t)ticks : OH__TICKS / 2;
+	return ticks < OH__TICKS / 4 ? (uint32_t)ticks : OH__TICKS / 4;
 }
 
 static void fill_arguments(const struct oh__gpu *gpu,
@@ -364,7 +364,9 @@ static enum oh_status launch(struct oh__gpu *gpu,
 
 	if (status)
 		return status;
-	oh__gpu_note_call(gpu, call);
+	/* a launch may wait for the queue, and a capture may come to nothing */
+	if (!capturing)
+		oh__gpu_note_call(gpu, call);
 	status = capturing ? order_in_capture(gpu, call->stream)
 			   : order_eagerly(gpu, call->stream);
 	if (!status)
@@ -376,7 +378,11 @@ static enum oh_status launch(struct oh__gpu *gpu,
 		return status;
 	/* a capture that is void holds no call, and no harm is done */
 	after = check_capture(gpu, call->stream, &capturing);
-	return after == OH_ERR_INVALID || !status ? after : status;
+	if (after == OH_ERR_INVALID || !status)
+		status = after;
+	if (!status)
+		oh__gpu_note_call(gpu, call);
+	return status;
 }
 
 enum oh_status oh__gpu_all_reduce(struct oh__gpu *gpu,

@@ -118,9 +118,13 @@ static enum oh_status make_vram(struct oh__gpu_memory *m,
 		status = OH__CUDA(cuda->cuMemExportToShareableHandle(
 			fd, m->handle[m->rank],
 			CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-	if (!status && exports)
-		*fd = oh__fd_raise(*fd);
-	return status;
+	if (status || !exports)
+		return status;
+	*fd = oh__fd_raise(*fd);
+	if (*fd < 0)
+		return OH__FAIL_CALL(OH_ERR_SYSTEM, "fcntl(F_DUPFD_CLOEXEC)",
+				     errno, "no descriptor for a mailbox");
+	return OH_OK;
 }
 
 /* Memory that CUDA IPC can open. */

@@ -37,7 +37,8 @@ static void fail(struct oh__gpu *gpu, enum oh_status status, int culprit,
 	if (!failure_of(gpu) &&
 	    !atomic_load_explicit(&gpu->told, memory_order_relaxed)) {
 		snprintf(gpu->why_failed, sizeof(gpu->why_failed), "%s", why);
-		atomic_store_explicit(&gpu->told, true, memory_order_release);
+		atomic_store_explicit(&gpu->told, oh__state(status, culprit),
+				      memory_order_release);
 	}
 	oh__mailbox_fail(gpu->mailbox, status, culprit);
 	oh__log(OH_LOG_WARN, "rank %d: %s (rank %d); calls on GPU memory end",

@@ -50,8 +50,8 @@ struct oh__kernel_arguments {
 	uint32_t flags, flags_half;
 	uint32_t rank, ranks;
 	uint32_t average;
-	/* a thread that has waited for so many ticks leaves; OH__TICKS / 2 at
-	 * most */
+	/* a thread that has waited for so many ticks leaves; OH__TICKS / 4 at
+	 * most, as more than half is taken for less than nothing */
 	uint32_t timeout;
 	/* cycles from sending to the first look: a look through PCIe that comes
 	 * too early costs a whole round trip */

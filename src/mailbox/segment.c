@@ -13,21 +13,6 @@ _Static_assert(sizeof(struct oh__arrival) == OH__LINE_PAIR,
 	       "an arrival shares its line with nothing");
 _Static_assert(sizeof(struct oh__facts) <= OH__FACTS_BYTES, "facts fit");
 
-const char *oh__placement_name(enum oh__placement placement)
-{
-	switch (placement) {
-	case OH__PLACEMENT_SHM:
-		return "shm";
-	case OH__PLACEMENT_PINNED:
-		return "pinned";
-	case OH__PLACEMENT_VRAM_DST:
-		return "vram-dst";
-	case OH__PLACEMENT_VRAM_SRC:
-		return "vram-src";
-	}
-	return "unknown";
-}
-
 static size_t round_up(size_t bytes, size_t unit)
 {
 	return (bytes + unit - 1) / unit * unit;
@@ -159,7 +144,6 @@ static enum oh_status connect_peer(struct oh__mailbox *m,
 		return status;
 	m->heap[rank] = address;
 	m->life[rank] = fds[2];
-	m->placement[rank] = OH__PLACEMENT_SHM;
 	fds[2] = -1;
 	oh__fd_close(&fds[0]);
 	oh__fd_close(&fds[1]);

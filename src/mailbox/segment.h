@@ -47,16 +47,6 @@
 #define OH__LINE_PAIR 128
 #define OH__LINE 64
 
-/* Where a mailbox lives; see docs/design.md. Only shm exists so far. */
-enum oh__placement {
-	OH__PLACEMENT_SHM, /* shared memory, written once, read by all */
-	OH__PLACEMENT_PINNED, /* host memory mapped by both GPUs */
-	OH__PLACEMENT_VRAM_DST, /* the reader's GPU memory (push) */
-	OH__PLACEMENT_VRAM_SRC, /* the writer's GPU memory (pull) */
-};
-
-const char *oh__placement_name(enum oh__placement placement);
-
 /* A rank has started a call: its flag, and where the data is. */
 struct oh__arrival {
 	alignas(OH__LINE_PAIR) _Atomic uint64_t word;
@@ -123,7 +113,6 @@ struct oh__mailbox {
 	/* index: rank; [rank] is this rank's own mapping */
 	const struct oh__control *peer[OH_MAX_RANKS];
 	uint8_t *heap[OH_MAX_RANKS];
-	enum oh__placement placement[OH_MAX_RANKS];
 
 	uint64_t call; /* the number of the current or last call */
 	uint64_t before; /* the last one before the user's own */
