@@ -5,7 +5,7 @@
  * file that FAKECUDA_SCRIPT names, read again at each cuInit:
  *
  *   devices N                   version NUMBER      granularity BYTES
- *   ptx VERSION                 what kernels are made for, 90 at first
+ *   ptx VERSION [KERNEL]        what one or all are made for, 90 at first
  *   lazy-graphs                 one that was not uploaded waits for kernels
  *   void-captures               a launch in one is the last that it knows
  *   device I KEY VALUE          name, pci, uuid (32 hex digits), memory
@@ -33,7 +33,8 @@
 
 struct fake_device fake_devices[DEVICES];
 size_t fake_granularity;
-int fake_ptx;
+static int ptx_version;
+static char ptx_kernel[NAME];
 bool fake_lazy_graphs, fake_void_captures;
 
 static int device_count, version;
@@ -140,6 +141,12 @@ static void script_error(char word[][NAME])
 	errors[error_count++].at = (unsigned)atoi(word[3]);
 }
 
+static void script_ptx(char word[][NAME])
+{
+	ptx_version = atoi(word[1]);
+	snprintf(ptx_kernel, NAME, "%s", word[2]);
+}
+
 static void script_line(char *line)
 {
 	char word[WORDS][NAME] = {""};
@@ -157,7 +164,7 @@ static void script_line(char *line)
 	else if (!strcmp(word[0], "granularity"))
 		fake_granularity = strtoull(word[1], NULL, 0);
 	else if (!strcmp(word[0], "ptx"))
-		fake_ptx = atoi(word[1]);
+		script_ptx(word);
 	else if (!strcmp(word[0], "lazy-graphs"))
 		fake_lazy_graphs = true;
 	else if (!strcmp(word[0], "void-captures"))
@@ -214,7 +221,8 @@ static void forget(void)
 	fail_at = all_calls = 0;
 	version = 12000;
 	fake_granularity = (size_t)2 << 20;
-	fake_ptx = 90;
+	ptx_version = 90;
+	*ptx_kernel = '\0';
 	fake_lazy_graphs = fake_void_captures = false;
 	fake_launches_forget();
 }
@@ -255,6 +263,11 @@ static void read_script(void)
 		fclose(file);
 	fake_kernels_load(script_line);
 	read_visible();
+}
+
+int fake_ptx_of(const char *name)
+{
+	return !*ptx_kernel || !strcmp(name, ptx_kernel) ? ptx_version : 90;
 }
 
 const struct fake_kernel *fake_kernel_of(const char *name, bool *known)

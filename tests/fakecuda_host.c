@@ -32,6 +32,20 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 			 : host_alloc(pointer, bytes);
 }
 
+CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes,
+			   unsigned int flags)
+{
+	ENTER(UNSAFE);
+	void *base = NULL;
+	CUresult code = flags == 1 ? host_alloc(&base, bytes)
+				   : CUDA_ERROR_INVALID_VALUE;
+
+	if (!code)
+		fake_range_at(HOST, base)->managed = true;
+	*pointer = (CUdeviceptr)(uintptr_t)base;
+	return code;
+}
+
 CUresult cuMemFreeHost(void *pointer)
 {
 	ENTER(UNSAFE);
@@ -137,7 +151,8 @@ static CUresult give_attribute(const struct range *range, char *pointer,
 		give(value, &(bool){range != NULL}, sizeof(bool));
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-		give(value, &(unsigned){0}, sizeof(unsigned));
+		give(value, &(unsigned){range && range->managed},
+		     sizeof(unsigned));
 		break;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;

@@ -76,7 +76,6 @@ struct CUctx_st {
 
 extern struct fake_device fake_devices[DEVICES];
 extern size_t fake_granularity;
-extern int fake_ptx;
 /* A graph that was not uploaded waits as a kernel does that is not loaded. */
 extern bool fake_lazy_graphs;
 /* As if another thread did what a capture forbids, behind each launch. */
@@ -89,6 +88,8 @@ CUdevice fake_ordinal_of(int device);
 /* NULL and *known false: modules have no such kernel. NULL and *known true:
  * the script names no kernels, so they have any. */
 const struct fake_kernel *fake_kernel_of(const char *name, bool *known);
+/* For which capability it is made, times ten. */
+int fake_ptx_of(const char *name);
 
 /* Zeroed and linked; NULL without memory. */
 void *fake_object_new(enum kind kind, size_t bytes);
@@ -207,6 +208,7 @@ struct range {
 	size_t bytes;
 	struct block *block; /* MAPPING, MEMORY, IPC */
 	unsigned reached; /* MAPPING: bit i, by device i */
+	bool managed; /* HOST */
 };
 
 #define DEVICE_RANGES (1u << MAPPING | 1u << MEMORY | 1u << IPC)
@@ -239,5 +241,8 @@ SHOWN const char *fakecuda_failed_function(void);
 SHOWN const struct fakecuda_launch *fakecuda_list_launches(unsigned *count);
 SHOWN void fakecuda_set_runner(fakecuda_runner *runner);
 SHOWN bool fakecuda_is_after(CUgraphNode later, CUgraphNode earlier);
+/* As a driver has it; not in the library's table. */
+SHOWN CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes,
+				 unsigned int flags);
 
 #endif

@@ -446,7 +446,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
 		it->size[it->parameters++] = kernel->size[i];
 	it->attribute[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 1024;
 	it->attribute[CU_FUNC_ATTRIBUTE_NUM_REGS] = 32;
-	it->attribute[CU_FUNC_ATTRIBUTE_PTX_VERSION] = fake_ptx;
+	it->attribute[CU_FUNC_ATTRIBUTE_PTX_VERSION] = fake_ptx_of(name);
 	/* what a launch may ask for unless it is raised */
 	it->attribute[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] = 49152;
 	*function = it;

@@ -149,7 +149,8 @@ size_t gpu_case_bytes(const struct gpu_case *test)
 	return test->count * oh_dtype_bytes(test->dtype);
 }
 
-/* Bits of any kind: NaN, infinities, subnormals, what stands for nothing. */
+/* Bits of any kind: NaN, infinities, subnormals, what stands for nothing; and
+ * -0 in the same places of all ranks, whose sum is -0. */
 static void fill(unsigned char *data, size_t bytes, uint64_t seed)
 {
 	for (size_t i = 0; i < bytes; i += 8) {
@@ -161,6 +162,8 @@ static void fill(unsigned char *data, size_t bytes, uint64_t seed)
 		x ^= x >> 31;
 		if (x % 13 == 0)
 			x = UINT64_MAX;
+		if (i / 8 % 17 == 0)
+			x = i / 8 % 2 ? 0x8000000080000000 : 0x8000800080008000;
 		memcpy(data + i, &x, left < 8 ? left : 8);
 	}
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The public interface on GPU memory beside the calls themselves: one thread
- * that owns several GPUs, and what is explained of a call's way.
+ * that owns several GPUs, managed memory, and what is explained of a call's
+ * way.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -248,6 +250,37 @@ static void explained_ways(struct ranks_self *self)
 	gpu_rank_end(&g);
 }
 
+/* Memory that a GPU and the processor use by the same address; what the driver
+ * allocates is left to the end of the process. */
+static void managed(struct ranks_self *self)
+{
+	struct gpu_case test = {
+		.count = 3000, .dtype = OH_BF16, .seed = self->seed};
+	CUresult (*allocate)(CUdeviceptr * pointer, size_t bytes,
+			     unsigned flags);
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	void *symbol = dlsym(driver, "cuMemAllocManaged");
+	CUdeviceptr memory = 0;
+	struct gpu_rank g;
+
+	memcpy(&allocate, &symbol, sizeof(symbol));
+	if (gpu_rank_begin(&g, self, ROOM) &&
+	    ranks_check(self, symbol && !allocate(&memory, ROOM, 1),
+			"no memory")) {
+		CUdeviceptr send = g.send, recv = g.recv;
+
+		g.send = memory;
+		gpu_rank_try(&g, &test, g.stream[0]);
+		g.send = send;
+		g.recv = memory;
+		gpu_rank_try(&g, &test, g.stream[0]);
+		test.in_place = true;
+		gpu_rank_try(&g, &test, g.stream[0]);
+		g.recv = recv;
+	}
+	gpu_rank_end(&g);
+}
+
 /* Each process sees one GPU, and calls it 0. */
 static void visible(struct ranks_self *self)
 {
@@ -457,6 +490,7 @@ static const struct ranks_case cases[] = {
 	{"streams", streams},
 	{"forked", forked},
 	{"forbidden_by_one", forbidden_by_one},
+	{"managed", managed},
 	{NULL, NULL},
 };
 
@@ -495,6 +529,7 @@ int main(int argc, char **argv)
 	unsetenv("ONEHOP_FORBID_PEER");
 	unsetenv("ONEHOP_DEVICE_TABLE");
 	run(7, 2, "", "what one rank forbids is no warning");
+	run(8, 2, "", "managed memory is a GPU's");
 	snprintf(devices, sizeof(devices), "%d", gpu_ranks_devices());
 	run(4, 3, devices, "each process sees one GPU");
 	run(6, 2, "", "a forked child frees its copy");

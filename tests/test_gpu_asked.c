@@ -154,6 +154,7 @@ static void ask(struct gpu_rank *g, int calls, int streams, const char *due)
  * follow one another. */
 static void asked(struct ranks_self *self)
 {
+	CUstream stream;
 	struct gpu_rank g;
 
 	if (gpu_rank_begin(&g, self, ROOM)) {
@@ -169,6 +170,14 @@ static void asked(struct ranks_self *self)
 		    "cuCtxGetCurrent cuLaunchKernelEx cuStreamWaitEvent*38/40 "
 		    "cuStreamGetCtx cuStreamIsCapturing*78/40 "
 		    "cuEventRecord*38/40 cuPointerGetAttributes*2");
+		/* one name, and a stream of each thread: always an event */
+		stream = g.stream[0];
+		g.stream[0] = CU_STREAM_PER_THREAD;
+		ask(&g, 20, 1,
+		    "cuCtxGetCurrent cuLaunchKernelEx cuStreamWaitEvent "
+		    "cuStreamGetCtx cuStreamIsCapturing*42/40 "
+		    "cuEventRecord*42/40 cuPointerGetAttributes*2");
+		g.stream[0] = stream;
 		GPU_FINE(&g, cuStreamBeginCapture_v2(
 				     g.stream[0],
 				     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
@@ -312,6 +321,7 @@ int main(int argc, char **argv)
 	setenv("ONEHOP_DEVICE_TABLE", "8M:one-shot:1000x512:0", 1);
 	play(2, "", "1", "kernels are placed early");
 	play(2, "ptx 75", "0", "not those made for other cards");
+	play(2, "ptx 75 oh__two_shot_f16_2", "0", "not if one is");
 	unsetenv("ONEHOP_DEVICE_TABLE");
 	play(3, "error cuStreamQuery 600", NULL, "a GPU that hangs");
 	fakelibrary_place("fakecuda_broken.so", fakecuda.file);

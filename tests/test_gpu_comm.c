@@ -303,8 +303,18 @@ static void other_gpu(struct ranks_self *self)
 	    GPU_FINE(&g, cuDevicePrimaryCtxRetain(&context, device)) &&
 	    GPU_FINE(&g, cuCtxSetCurrent(context)) &&
 	    GPU_FINE(&g, cuMemAlloc_v2(&memory, 4096))) {
-		refuse(&g, "another GPU's", OH_ERR_INVALID, (void *)memory,
-		       (void *)memory, OH_F32, OH_SUM);
+		for (int n = 0; n < 3; n++) {
+			void *send = (void *)(n == 1 ? g.send : memory);
+			void *recv = (void *)(n == 2 ? g.recv : memory);
+
+			refuse(&g, "another GPU's", OH_ERR_INVALID, send, recv,
+			       OH_F32, OH_SUM);
+			ranks_check(self,
+				    strstr(oh_last_error()->message,
+					   n == 1 ? "recv is memory of device"
+						  : "send is memory of device"),
+				    "%s", oh_last_error()->message);
+		}
 		g.cuda->cuMemFree_v2(memory);
 		g.cuda->cuDevicePrimaryCtxRelease_v2(device);
 		g.cuda->cuCtxSetCurrent(g.context);
@@ -567,6 +577,10 @@ static void test_drivers(void)
 				      rows[i].placement);
 	}
 	fakecuda_play(script, "");
+	/* before CUDA 12.3 a capture is asked in another way */
+	fakelibrary_place("fakecuda_old.so", fakecuda.file);
+	run("graphs", 2, true, "an old driver");
+	fakelibrary_place(fakecuda.module, fakecuda.file);
 }
 
 /* What the driver promises, and what arrives. */

@@ -282,17 +282,18 @@ static void left(struct ranks_self *self)
 }
 
 /* A call into a graph, which all ranks have done. */
-static bool capture(struct gpu_rank *g, CUgraphExec *exec)
+static bool capture(struct gpu_rank *g, int calls, CUgraphExec *exec)
 {
 	struct gpu_case test = case_of(g->self, atoi(g->self->argument));
 	CUstream stream = g->stream[0];
 	CUgraph graph = NULL;
-	bool fine = GPU_FINE(g, cuStreamBeginCapture_v2(
-					stream,
-					CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)) &&
-		    ranks_fine(g->self, gpu_rank_call(g, &test, stream),
-			       "oh_all_reduce");
+	bool fine = GPU_FINE(
+		g, cuStreamBeginCapture_v2(
+			   stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 
+	while (fine && calls--)
+		fine = ranks_fine(g->self, gpu_rank_call(g, &test, stream),
+				  "oh_all_reduce");
 	fine = GPU_FINE(g, cuStreamEndCapture(stream, &graph)) && fine &&
 	       GPU_FINE(g, cuGraphInstantiateWithFlags(exec, graph, 0));
 	if (graph)
@@ -312,7 +313,7 @@ static void expect_of_replay(struct gpu_rank *g, CUgraphExec exec)
 		oh_comm_health(g->comm, &health);
 	} while (health.culprit < 0 && now_s() < end);
 	ranks_check(g->self,
-		    health.status == OH_ERR_PEER_LOST &&
+		    now_s() < end && health.status == OH_ERR_PEER_LOST &&
 			    health.culprit == CULPRIT,
 		    "health says %s by rank %d", oh_status_name(health.status),
 		    health.culprit);
@@ -329,7 +330,7 @@ static void left_replay(struct ranks_self *self)
 
 	if (begin(&g, self)) {
 		with_deadline(self, &g);
-		if (capture(&g, &exec)) {
+		if (capture(&g, 1, &exec)) {
 			ranks_barrier(self);
 			if (self->rank == CULPRIT) {
 				leave(&g);
@@ -338,6 +339,25 @@ static void left_replay(struct ranks_self *self)
 				expect_of_replay(&g, exec);
 			}
 		}
+	}
+	if (exec)
+		g.cuda->cuGraphExecDestroy(exec);
+	gpu_rank_end(&g);
+}
+
+/* More calls wait in the queue than a failure ends waits one by one: those that
+ * come later must not wait at all. */
+static void killed_queue(struct ranks_self *self)
+{
+	CUgraphExec exec = NULL;
+	struct gpu_rank g;
+
+	if (begin(&g, self) && capture(&g, 120, &exec)) {
+		ranks_barrier(self);
+		if (self->rank == CULPRIT)
+			raise(SIGKILL);
+		expect_of_replay(&g, exec);
+		try_again(&g);
 	}
 	if (exec)
 		g.cuda->cuGraphExecDestroy(exec);
@@ -403,6 +423,7 @@ static const char *const sizes[] = {"0", "1", "2", "3"};
 static const struct ranks_case cases[] = {
 	{"killed", killed},
 	{"killed_waiting", killed_waiting},
+	{"killed_queue", killed_queue},
 	{"skipped", skipped},
 	{"left", left},
 	{"aborted", aborted},
@@ -439,6 +460,7 @@ static void test_forbidden(const char *forbidden, const char *size,
 	for (int n = 0; n < 4 * times; n++)
 		run("killed", 2 + n % 3, sizes[n % 4], forbidden);
 	run("killed_waiting", 3, size, forbidden);
+	run("killed_queue", 3, next_size, forbidden);
 	run("skipped", 3, size, forbidden);
 	run("left", 3, next_size, forbidden);
 	run("left_replay", 3, next_size, forbidden);

@@ -53,7 +53,8 @@ static size_t element_bytes(enum oh_dtype dtype)
 	return dtype == OH_F32 ? 4 : 2;
 }
 
-/* Bits of any kind: NaN, infinities, subnormals, what stands for nothing. */
+/* Bits of any kind: NaN, infinities, subnormals, what stands for nothing; and
+ * -0 in the same places of all ranks, whose sum is -0. */
 static void fill(unsigned char *data, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i += 8) {
@@ -62,6 +63,9 @@ static void fill(unsigned char *data, size_t bytes)
 
 		if (word % 13 == 0)
 			word = UINT64_MAX;
+		if (i / 8 % 17 == 0)
+			word = i / 8 % 2 ? 0x8000000080000000
+					 : 0x8000800080008000;
 		memcpy(data + i, &word, left < 8 ? left : 8);
 	}
 }
@@ -281,20 +285,32 @@ static uint64_t run_for_ns(const struct rig_call *call, bool *done)
 
 /* One rank does not come: the others leave, and say so; not before the
  * deadline, unless the communicator has failed. */
-static void test_absent(void)
+static void test_absent(int ranks, enum rig_algorithm algorithm)
 {
 	struct rig_call call = {
-		.dtype = OH_F32, .bytes = 4096, .timeout = 200, .absent = 2};
-	struct rig_call after = {.dtype = OH_F32, .bytes = 4096};
+		.algorithm = algorithm,
+		.dtype = OH_F32,
+		.bytes = 4096,
+		.timeout = 200,
+		.absent = 2,
+	};
+	struct rig_call after = {
+		.algorithm = algorithm, .dtype = OH_F32, .bytes = 4096};
 	uint64_t waited_ns;
 	bool done;
 
-	tap_ok(rig_begin(&rig, 2, RIG_VRAM, BLOCKS, THREADS), "two ranks");
+	if (!tap_ok(rig_begin(&rig, ranks, RIG_VRAM, BLOCKS, THREADS),
+		    "%d ranks", ranks))
+		return;
 	waited_ns = run_for_ns(&call, &done);
-	tap_ok(done && rig.watch[0].late[1] && !rig.watch[0].late[0] &&
-		       waited_ns >= (uint64_t)call.timeout * OH__TICK_NS,
-	       "a rank that waits in vain leaves at the deadline, and says for "
-	       "whom");
+	for (int i = 0; i < ranks; i++)
+		if (i != 1)
+			done = done && rig.watch[i].late[1] &&
+			       !rig.watch[i].late[i];
+	tap_ok(done && waited_ns >= (uint64_t)call.timeout * OH__TICK_NS,
+	       "%s: a rank that waits in vain leaves at the deadline, and says "
+	       "for whom",
+	       algorithm_names[algorithm]);
 	/* the communicator has failed: kernels that are queued do not wait */
 	call.timeout = 60000;
 	done = rig_set_epochs(&rig, OH__EPOCH_DEAD);
@@ -302,9 +318,35 @@ static void test_absent(void)
 	tap_ok(done && waited_ns < 30000 * OH__NS_PER_MS,
 	       "later kernels do not wait");
 	rig_end(&rig);
-	tap_ok(rig_begin(&rig, 2, RIG_VRAM, BLOCKS, THREADS) &&
+	tap_ok(rig_begin(&rig, ranks, RIG_VRAM, BLOCKS, THREADS) &&
 		       try_once(&after),
 	       "the next communicator works");
+	rig_end(&rig);
+}
+
+/* A rank that has sent its data, but not its part of the sum: it has waited in
+ * vain for ranks that came later. */
+static void test_late_result(enum rig_algorithm algorithm)
+{
+	struct rig_call call = {
+		.algorithm = algorithm,
+		.dtype = OH_F32,
+		.bytes = 4096,
+		.timeout = 200,
+		.absent = 1 | 2,
+	};
+	bool done;
+
+	if (!tap_ok(rig_begin(&rig, 3, RIG_VRAM, BLOCKS, THREADS), "3 ranks"))
+		return;
+	done = rig_launch(&rig, &call) && rig_wait(&rig);
+	call.absent = 4;
+	done = done && rig_launch(&rig, &call) && rig_wait(&rig);
+	for (int i = 0; i < 2; i++)
+		done = done && rig.watch[i].late_result[2] &&
+		       !rig.watch[i].late_result[!i] && !rig.watch[i].late[2];
+	tap_ok(done, "%s: a sum that does not come is told",
+	       algorithm_names[algorithm]);
 	rig_end(&rig);
 }
 
@@ -476,7 +518,12 @@ static void test_all(void)
 	test_bits(4, RIG_PINNED);
 	test_row(2, 0);
 	test_row(4, 0x7ffffff0); /* where the dead bit begins */
-	test_absent();
+	for (int a = 0; a < RIG_ALGORITHMS; a++) {
+		test_absent(2, (enum rig_algorithm)a);
+		test_absent(3, (enum rig_algorithm)a);
+	}
+	test_late_result(RIG_TWO_SHOT);
+	test_late_result(RIG_STAGED);
 	test_stale(2, RIG_VRAM);
 	test_stale(2, RIG_PINNED);
 	test_stale(3, RIG_VRAM);
