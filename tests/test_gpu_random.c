@@ -26,8 +26,6 @@
 #define SEGMENT 6 /* calls of a graph */
 #define REPLAYS 4
 #define POISON 0xa5
-/* Two communicators' kernels of up to this size find room side by side. */
-#define BESIDE_BYTES 32768
 /* Of a call that a fault has hung. */
 #define FAULT_TIMEOUT_MS 1500
 /* In the word by which ranks meet. */
@@ -112,8 +110,6 @@ static bool draw_step(struct player *p)
 		.times = again ? 1 + (int)ranks_below(&p->common, REPLAYS) : 1,
 		.stream = (int)ranks_below(&p->own, (uint64_t)p->streams),
 	};
-	if (!p->in_turn && largest > BESIDE_BYTES)
-		largest = BESIDE_BYTES;
 	step->captured = again && ranks_below(&p->common, 3);
 	for (int n = 0; n < step->calls; n++)
 		pattern[n] =
