@@ -270,6 +270,9 @@ static void others(struct subject *subject)
 		oh_comm_explain(comm, OH_REDUCE_SCATTER, 4, OH_F32,
 				(enum oh_op)5, &route),
 		"explain", "op");
+	refused(subject,
+		oh_comm_explain(comm, OH_ALL_REDUCE, 6, OH_F32, OH_SUM, &route),
+		"explain", "bytes");
 	/* ignored where there is none */
 	ranks_fine(subject->self,
 		   oh_comm_explain(comm, OH_BROADCAST, 4, OH_F32, (enum oh_op)5,

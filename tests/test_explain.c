@@ -84,7 +84,7 @@ static void fields(struct ranks_self *self)
 	for (int c = 0; c < OH_COLLECTIVE_COUNT && comm; c++)
 		for (size_t i = 0; i < n + 2; i++) {
 			size_t bytes = i < n	? sizes[i]
-				       : i == n ? SIZE_MAX
+				       : i == n ? SIZE_MAX - 3
 						: (size_t)1 << 40;
 			struct oh_route route;
 

@@ -4,7 +4,7 @@
  * operation, the root or the collective. Every rank gets OH_ERR_MISMATCH and a
  * message with both sides, at sizes of every algorithm and of several rounds.
  * Only where a rank waits for nobody (the root of a broadcast) may it learn of
- * it in its next call.
+ * it in its next call, or the one after that.
  */
 #include "leftovers.h"
 #include "ranks.h"
@@ -189,8 +189,32 @@ static void left_out(struct ranks_self *self)
 	oh_comm_destroy(comm);
 }
 
-static const struct ranks_case cases[] = {
-	{"mismatch", mismatch}, {"left-out", left_out}, {0}};
+/* Each is the root of its own broadcasts, and waits for nobody. */
+static void all_roots(struct ranks_self *self)
+{
+	struct oh_comm *comm = ranks_comm(self, 0);
+	size_t count = (size_t)atoi(self->argument);
+	uint32_t *data = calloc(count, sizeof(*data));
+	enum oh_status status = OH_OK;
+
+	if (!data)
+		abort();
+	for (int n = 0; n < 4 && comm && !status; n++)
+		status = oh_broadcast(comm, data, data, count, OH_U32,
+				      self->rank, NULL);
+	ranks_check(self,
+		    status == OH_ERR_MISMATCH &&
+			    strstr(oh_last_error()->message, "from root 0") &&
+			    strstr(oh_last_error()->message, "from root 1"),
+		    "%s: %s", oh_status_name(status), oh_last_error()->message);
+	oh_comm_destroy(comm);
+	free(data);
+}
+
+static const struct ranks_case cases[] = {{"mismatch", mismatch},
+					  {"left-out", left_out},
+					  {"all-roots", all_roots},
+					  {0}};
 
 static void try_sizes(int ranks, int odd, bool threads)
 {
@@ -224,5 +248,11 @@ int main(int argc, char **argv)
 	if (!ranks_quick())
 		try_sizes(8, 5, true);
 	ranks_threads(&cases[1], &(struct ranks_options){.ranks = 3});
+	for (int i = 0; i < 6; i++)
+		ranks_processes(&cases[2],
+				&(struct ranks_options){
+					.ranks = 2,
+					.argument = i % 2 ? "110000" : "16",
+					.text = "all are roots"});
 	return tap_done();
 }

@@ -8,7 +8,8 @@
  * its own, so one of another call, rank or place is noticed; around a result
  * nothing may change.
  *
- *	--calls N	in all runs together
+ *	--calls N	in all runs together; a fifth of that where processes
+ *			share GPUs
  *	--only N	the N-th run alone
  *	--every N	the N-th, the 2N-th and so on
  *	--threads	no processes

@@ -179,7 +179,8 @@ struct oh_comm_options {
 	int rank;
 	int ranks;
 	/* Until when all ranks must have come, in ms. 0: 60000, or
-	 * ONEHOP_RENDEZVOUS_TIMEOUT_MS. */
+	 * ONEHOP_RENDEZVOUS_TIMEOUT_MS. Rank 0 then tells for 2 s more why it
+	 * has failed. */
 	uint32_t rendezvous_timeout_ms;
 	/* Until when a call must be over, in ms from its start. 0: 600000, or
 	 * ONEHOP_CALL_TIMEOUT_MS. */

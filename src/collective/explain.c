@@ -125,8 +125,9 @@ static enum oh_memory memory_of(const struct oh_route *route)
 }
 
 static enum oh_status check(const struct oh_comm *comm,
-			    enum oh_collective collective, enum oh_dtype dtype,
-			    enum oh_op op, const struct oh_route *route)
+			    enum oh_collective collective, size_t bytes,
+			    enum oh_dtype dtype, enum oh_op op,
+			    const struct oh_route *route)
 {
 	enum oh_status status = oh__comm_check(comm);
 
@@ -151,6 +152,11 @@ static enum oh_status check(const struct oh_comm *comm,
 	if ((size_t)dtype >= OH_DTYPE_COUNT)
 		return OH__FAIL(OH_ERR_INVALID, "dtype is %d, it takes 0 to %d",
 				(int)dtype, OH_DTYPE_COUNT - 1);
+	if (bytes % oh_dtype_bytes(dtype))
+		return OH__FAIL(OH_ERR_INVALID,
+				"bytes is %zu, no multiple of the %zu of a %s",
+				bytes, oh_dtype_bytes(dtype),
+				oh_dtype_name(dtype));
 	if ((collective == OH_ALL_REDUCE || collective == OH_REDUCE_SCATTER) &&
 	    (size_t)op >= OH_OP_COUNT)
 		return OH__FAIL(OH_ERR_INVALID, "op is %d, it takes 0 to %d",
@@ -190,7 +196,8 @@ enum oh_status oh_comm_explain(struct oh_comm *comm,
 			       enum oh_dtype dtype, enum oh_op op,
 			       struct oh_route *route)
 {
-	enum oh_status status = check(comm, collective, dtype, op, route);
+	enum oh_status status =
+		check(comm, collective, bytes, dtype, op, route);
 	struct oh_route now;
 
 	if (status)

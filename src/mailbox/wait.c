@@ -312,6 +312,11 @@ static enum oh_status await_credits(struct oh__mailbox *m, uint64_t call)
 	for (int i = 0; i < m->ranks; i++)
 		if (m->known[i] < call)
 			m->known[i] = call;
+	/* who waited for nobody in that call sees only now what others called:
+	 * of two that differ, the first to come here finds the other's word */
+	for (int i = 0; i < m->ranks; i++)
+		if (differs(m, i, (int)(call & 1)))
+			return fail_mismatch(m, i);
 	return OH_OK;
 }
 
