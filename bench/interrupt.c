@@ -11,14 +11,14 @@
 
 #include "bench/protocol.h"
 
-static volatile sig_atomic_t seen;
+static volatile sig_atomic_t seen, at_once;
 static int ends[2] = {-1, -1};
 
 static void on_signal(int number)
 {
 	int saved = errno;
 
-	if (seen || write(ends[1], "", 1) != 1)
+	if (seen || at_once || write(ends[1], "", 1) != 1)
 		_exit(128 + number);
 	seen = number;
 	errno = saved;
@@ -45,6 +45,14 @@ bool bench_interrupt_open(void)
 			return false;
 	}
 	return true;
+}
+
+void bench_interrupt_at_once(bool wanted)
+{
+	at_once = wanted;
+	/* it came before: the handler did not know */
+	if (wanted && seen)
+		_exit(128 + seen);
 }
 
 int bench_interrupt_seen(void)

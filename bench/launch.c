@@ -77,7 +77,7 @@ void bench_talk_hear(struct bench_talk *talk, const char *name, bool last)
 static void become(const struct bench_spawn *spawn, pid_t parent,
 		   const sigset_t *mask)
 {
-	int null = open("/dev/null", O_RDONLY);
+	int null;
 
 	setpgid(0, spawn->group);
 	prctl(PR_SET_PDEATHSIG, spawn->death_signal);
@@ -85,9 +85,13 @@ static void become(const struct bench_spawn *spawn, pid_t parent,
 		_exit(1);
 	for (int i = 0; i < spawn->keeps; i++)
 		fcntl(spawn->keep[i], F_SETFD, 0);
-	if (null < 0 || dup2(null, 0) < 0 || dup2(spawn->talk, 1) < 0 ||
-	    dup2(spawn->talk, 2) < 0)
-		_exit(126);
+	if (dup2(spawn->talk, 1) < 0 || dup2(spawn->talk, 2) < 0)
+		_exit(BENCH_UNUSABLE);
+	null = open("/dev/null", O_RDONLY);
+	if (null < 0 || dup2(null, 0) < 0) {
+		fprintf(stderr, "/dev/null: %s\n", strerror(errno));
+		_exit(BENCH_UNUSABLE);
+	}
 	for (int i = 0; spawn->unset && spawn->unset[i]; i++)
 		unsetenv(spawn->unset[i]);
 	for (int i = 0; spawn->set && spawn->set[i]; i++)
@@ -98,7 +102,7 @@ static void become(const struct bench_spawn *spawn, pid_t parent,
 	/* it changes neither the list nor the words */
 	execvp(spawn->argv[0], (char *const *)(uintptr_t)spawn->argv);
 	fprintf(stderr, "%s: %s\n", spawn->argv[0], strerror(errno));
-	_exit(127);
+	_exit(BENCH_UNUSABLE);
 }
 
 pid_t bench_spawn(const struct bench_spawn *spawn)
@@ -126,20 +130,21 @@ bool bench_has_ended(pid_t pid)
 	       info.si_pid == pid;
 }
 
-void bench_reap(pid_t pid, char *text, size_t room)
+int bench_reap(pid_t pid, char *text, size_t room)
 {
 	int status;
 
 	*text = '\0';
 	while (waitpid(pid, &status, 0) < 0) {
 		if (errno != EINTR)
-			return;
+			return -1;
 	}
 	if (WIFSIGNALED(status))
 		snprintf(text, room, "killed by signal %d (%s)",
 			 WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else
 		snprintf(text, room, "exited with %d", WEXITSTATUS(status));
+	return WIFSIGNALED(status) ? -1 : WEXITSTATUS(status);
 }
 
 void bench_adopt_orphans(void)

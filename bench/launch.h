@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/* How a child ends that cannot do its work (tools/command.h). */
+#define BENCH_UNUSABLE 3
+
 /* What a child says, stdout and stderr, in a file of memory. */
 struct bench_talk {
 	int fd; /* -1 for none */
@@ -34,14 +37,16 @@ struct bench_spawn {
 	int death_signal; /* what it gets when this process ends */
 };
 
-/* -1 with errno set. A program that cannot be executed exits with 127. */
+/* -1 with errno set. A child that does not become the program says why and
+ * exits with BENCH_UNUSABLE. */
 pid_t bench_spawn(const struct bench_spawn *spawn);
 
 /* Has the child ended? It stays to be reaped, so its number stays taken. */
 bool bench_has_ended(pid_t pid);
 
-/* Reaps; "killed by signal 9 (Killed)", "exited with 3", or "". */
-void bench_reap(pid_t pid, char *text, size_t room);
+/* Reaps; "killed by signal 9 (Killed)", "exited with 3", or "". Its exit code,
+ * -1 if it has none. */
+int bench_reap(pid_t pid, char *text, size_t room);
 
 /* Orphans of children, such as mpirun's ranks, come to this process: */
 void bench_adopt_orphans(void);

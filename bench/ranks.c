@@ -8,10 +8,9 @@
 #include <unistd.h>
 
 #include "bench/device_worker.h"
+#include "bench/launch.h"
 #include "bench/subject_onehop.h"
 #include "bench/worker.h"
-
-#define EXIT_UNUSABLE 3 /* tools/command.h */
 
 struct thread {
 	pthread_t id;
@@ -56,8 +55,14 @@ static int serve_all(struct thread *threads, int count)
 		return threads[0].code;
 	}
 	for (int i = 0; i < count; i++) {
-		if (pthread_create(&threads[i].id, NULL, serve, &threads[i]))
-			_exit(EXIT_UNUSABLE);
+		int error = pthread_create(&threads[i].id, NULL, serve,
+					   &threads[i]);
+
+		if (error) {
+			fprintf(stderr, "a thread for rank %d: %s\n", i,
+				strerror(error));
+			_exit(BENCH_UNUSABLE);
+		}
 	}
 	for (int i = 0; i < count; i++) {
 		pthread_join(threads[i].id, NULL);
@@ -75,11 +80,11 @@ int bench_ranks_serve(const char *list)
 	int count = 0;
 
 	if (!at)
-		return EXIT_UNUSABLE;
+		return BENCH_UNUSABLE;
 	snprintf(name, sizeof(name), "%.*s", (int)(at - list), list);
 	device = bench_device_subject_named(name);
 	if (!device && strcmp(name, "host") != 0)
-		return EXIT_UNUSABLE;
+		return BENCH_UNUSABLE;
 	for (at++; *at && count < OH_MAX_RANKS;) {
 		char *end;
 
@@ -90,5 +95,5 @@ int bench_ranks_serve(const char *list)
 		count++;
 		at = end + (*end == ',');
 	}
-	return count ? serve_all(threads, count) : EXIT_UNUSABLE;
+	return count ? serve_all(threads, count) : BENCH_UNUSABLE;
 }

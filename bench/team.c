@@ -26,7 +26,6 @@
 
 /* The tools' exit codes that a failure leads to (tools/command.h). */
 #define EXIT_DEAD 1
-#define EXIT_UNUSABLE 3
 #define EXIT_LATE 124
 
 __attribute__((format(printf, 3, 4))) static bool
@@ -73,7 +72,7 @@ static bool prepare(const struct bench_frame *frame, const char *name,
 	}
 	if (bench_arena_create(frame->mailbox_bytes, &team->arena))
 		return true;
-	return fail(failure, EXIT_UNUSABLE,
+	return fail(failure, BENCH_UNUSABLE,
 		    "shared memory for the benchmark: %s", strerror(errno));
 }
 
@@ -85,13 +84,13 @@ static bool add_child(struct bench_team *team, struct bench_spawn *spawn,
 	pid_t pid;
 
 	if (!bench_talk_open(talk))
-		return fail(failure, EXIT_UNUSABLE, "memfd_create: %s",
+		return fail(failure, BENCH_UNUSABLE, "memfd_create: %s",
 			    strerror(errno));
 	spawn->talk = talk->fd;
 	spawn->group = team->pids ? team->pid[0] : 0;
 	pid = bench_spawn(spawn);
 	if (pid < 0)
-		return fail(failure, EXIT_UNUSABLE, "fork: %s",
+		return fail(failure, BENCH_UNUSABLE, "fork: %s",
 			    strerror(errno));
 	team->pid[team->pids++] = pid;
 	return true;
@@ -103,15 +102,18 @@ static bool fail_ended(struct bench_team *team, int rank,
 {
 	int index = team->pids > 1 ? rank : 0;
 	char how[64] = "";
+	int code = -1;
 
 	/* a peer's mpirun first says on stderr what it saw */
 	if (bench_await_end(team->pid[index], 1000) && !team->by_mpirun) {
-		bench_reap(team->pid[index], how, sizeof(how));
+		code = bench_reap(team->pid[index], how, sizeof(how));
 		team->pid[index] = 0;
 	}
 	hear(team, true);
-	return fail(failure, EXIT_DEAD, "%s rank %d has ended%s%s", team->name,
-		    rank, *how ? ": " : "", how);
+	return fail(failure,
+		    code == BENCH_UNUSABLE ? BENCH_UNUSABLE : EXIT_DEAD,
+		    "%s rank %d has ended%s%s", team->name, rank,
+		    *how ? ": " : "", how);
 }
 
 /* The state of a process by /proc/PID/stat, whose second word may hold any
@@ -175,7 +177,7 @@ static bool judge(struct bench_team *team, int rank,
 		  const struct bench_reply *reply,
 		  struct bench_failure *failure)
 {
-	int exit_code = team->open ? EXIT_DEAD : EXIT_UNUSABLE;
+	int exit_code = team->open ? EXIT_DEAD : BENCH_UNUSABLE;
 
 	if (reply->outcome == BENCH_DONE || reply->outcome == BENCH_REFUSED ||
 	    reply->outcome == BENCH_GAVE_UP)
@@ -366,7 +368,7 @@ static bool start_process(struct bench_team *team, const struct role *role,
 	for (int i = 0; i < count; i++) {
 		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
 			       pair)) {
-			fine = fail(failure, EXIT_UNUSABLE, "socketpair: %s",
+			fine = fail(failure, BENCH_UNUSABLE, "socketpair: %s",
 				    strerror(errno));
 			break;
 		}
@@ -408,7 +410,7 @@ static bool start_role(struct bench_team *team, const struct role *role,
 	struct oh_unique_id id;
 
 	if (oh_unique_id_create(&id)) {
-		fail(failure, EXIT_UNUSABLE, "oh_unique_id_create: %s",
+		fail(failure, BENCH_UNUSABLE, "oh_unique_id_create: %s",
 		     oh_last_error()->message);
 		goto err_end;
 	}
@@ -438,7 +440,7 @@ bool bench_team_start_own(const struct bench_frame *frame,
 
 	if (frame->forbid_peer &&
 	    asprintf(&forbid, "ONEHOP_FORBID_PEER=%s", frame->forbid_peer) < 0)
-		return fail(failure, EXIT_UNUSABLE, "out of memory");
+		return fail(failure, BENCH_UNUSABLE, "out of memory");
 	role.set = forbid;
 	fine = prepare(frame, "onehop", team, failure) &&
 	       start_role(team, &role, failure);
@@ -556,14 +558,14 @@ static bool start_by_mpirun(struct bench_team *team, enum bench_peer peer,
 	int listener = -1;
 
 	team->by_mpirun = true;
-	failure->exit_code = EXIT_UNUSABLE;
+	failure->exit_code = BENCH_UNUSABLE;
 	if (!bench_peer_prepare(peer, team->frame->ranks,
 				team->frame->processors, &start, failure->text,
 				sizeof(failure->text)))
 		goto err_end;
 	listener = listen_somewhere(variable, sizeof(variable));
 	if (listener < 0) {
-		fail(failure, EXIT_UNUSABLE, "a socket for %s: %s", team->name,
+		fail(failure, BENCH_UNUSABLE, "a socket for %s: %s", team->name,
 		     strerror(errno));
 		goto err_end;
 	}

@@ -65,6 +65,8 @@ struct diagnosis {
 	struct diagnosis_options options;
 	int input_count;
 	struct input inputs[DIAGNOSIS_INPUTS];
+	int warning_count; /* of what was left out of files that were read */
+	char warnings[2 * DIAGNOSIS_INPUTS][256];
 	bool has_machine, has_log, has_metrics, has_model;
 	struct oh__machine machine;
 	struct log_facts log;

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,7 +206,12 @@ static void take_pasted(struct pasted *pasted, const char *name,
 {
 	size_t indent = 0;
 
-	pasted->line++;
+	if (bytes && *line == '\r') {
+		line++;
+		bytes--;
+	} else {
+		pasted->line++;
+	}
 	while (bytes && (line[bytes - 1] == ' ' || line[bytes - 1] == '\t'))
 		bytes--;
 	while (indent < bytes && (line[indent] == ' ' || line[indent] == '\t'))
@@ -238,7 +244,8 @@ static void take_line(void *context, const char *line, size_t bytes)
 	take_pasted(&reading->pasted, reading->name, line, bytes);
 	oh__report_feed(reading->report, line, bytes);
 	log_reader_feed(reading->log, line, bytes);
-	metrics_reader_feed(reading->metrics, line, bytes);
+	metrics_reader_feed(reading->metrics, line, bytes,
+			    !reading->lines.unended);
 }
 
 static enum oh_status take_machine(struct diagnosis *d,
@@ -342,9 +349,44 @@ static enum oh_status take_all(struct diagnosis *d, struct reading *reading)
 	return OH_OK;
 }
 
+static void warn(struct diagnosis *d, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void warn(struct diagnosis *d, const char *format, ...)
+{
+	va_list args;
+
+	if (d->warning_count == 2 * DIAGNOSIS_INPUTS)
+		return;
+	va_start(args, format);
+	vsnprintf(d->warnings[d->warning_count++], sizeof(d->warnings[0]),
+		  format, args);
+	va_end(args);
+}
+
+static void warn_of_cuts(struct diagnosis *d, const struct reading *reading)
+{
+	const struct lines *lines = &reading->lines;
+
+	if (lines->cut)
+		warn(d,
+		     "%.120s:%llu: %llu line%s longer than %d bytes, here the "
+		     "first: what is behind these was not read",
+		     reading->name, (unsigned long long)lines->first_cut,
+		     (unsigned long long)lines->cut,
+		     lines->cut == 1 ? " is" : "s are", LINES_LONGEST);
+	if (reading->counted.cut && lines->unended)
+		warn(d,
+		     "%.120s:%llu: the text ends within this line of metrics, "
+		     "which was left out: scrape again",
+		     reading->name, (unsigned long long)lines->line);
+}
+
 static enum oh_status read_lines(struct diagnosis *d, struct reading *reading,
 				 const char *text, size_t bytes)
 {
+	enum oh_status status;
+
 	lines_begin(&reading->lines, take_line, reading);
 	lines_feed(&reading->lines, text, bytes);
 	while (reading->used) {
@@ -353,7 +395,9 @@ static enum oh_status read_lines(struct diagnosis *d, struct reading *reading,
 		lines_feed(&reading->lines, reading->piece, reading->used);
 	}
 	lines_end(&reading->lines);
-	return take_all(d, reading);
+	status = take_all(d, reading);
+	warn_of_cuts(d, reading);
+	return status;
 }
 
 /* A config, or a paste that begins with one: what is wrong with a config alone
@@ -363,6 +407,7 @@ static enum oh_status read_config_first(struct diagnosis *d,
 					const char *text, size_t bytes)
 {
 	enum oh_status status = read_config(d, reading->name, text, bytes);
+	int warnings = d->warning_count;
 	struct oh_error error;
 
 	if (!status)
@@ -371,6 +416,7 @@ static enum oh_status read_config_first(struct diagnosis *d,
 	if (!read_lines(d, reading, text, bytes) && !reading->unknown)
 		return OH_OK;
 	reading->unknown = false;
+	d->warning_count = warnings;
 	oh__error_restore(&error);
 	return status;
 }

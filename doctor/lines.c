@@ -11,16 +11,54 @@ void lines_begin(struct lines *lines, lines_take *take, void *context)
 {
 	lines->take = take;
 	lines->context = context;
-	lines->used = 0;
+	lines->used = lines->returns = 0;
+	lines->line = 1;
+	lines->cut = lines->first_cut = 0;
 	lines->skipping = lines->begun = lines->odd = false;
+	lines->unended = false;
 	lines->wide = 0;
+}
+
+/* Zeros are few between lines, many in UTF-16 behind a text in bytes. */
+static bool has_zeros_between(const char *line, size_t bytes)
+{
+	size_t zeros = 0;
+
+	if (!memchr(line, '\0', bytes))
+		return false;
+	for (size_t i = 0; i < bytes; i++)
+		zeros += !line[i];
+	return zeros < bytes / 4;
 }
 
 static void give(struct lines *lines, const char *line, size_t bytes)
 {
-	if (bytes && line[bytes - 1] == '\r')
-		bytes--;
-	lines->take(lines->context, line, bytes);
+	char *piece = lines->carry, *zero;
+	bool unended = lines->unended;
+
+	if (!has_zeros_between(line, bytes)) {
+		lines->take(lines->context, line, bytes);
+		return;
+	}
+	memmove(piece, line, bytes);
+	lines->unended = false; /* but the last of them */
+	while ((zero = memchr(piece, '\0', bytes))) {
+		lines->take(lines->context, piece, (size_t)(zero - piece));
+		bytes -= (size_t)(zero - piece);
+		piece = zero;
+		*piece = '\r';
+	}
+	lines->unended = unended;
+	lines->take(lines->context, piece, bytes);
+}
+
+static void give_cut(struct lines *lines, const char *line)
+{
+	if (!lines->cut++)
+		lines->first_cut = lines->line;
+	lines->unended = true;
+	give(lines, line, LINES_LONGEST);
+	lines->unended = false;
 }
 
 /* The beginning of a line whose end has not come. */
@@ -32,7 +70,7 @@ static void keep(struct lines *lines, const char *data, size_t bytes)
 		return;
 	if (bytes > room) {
 		memcpy(lines->carry + lines->used, data, room);
-		give(lines, lines->carry, sizeof(lines->carry));
+		give_cut(lines, lines->carry);
 		lines->used = 0;
 		lines->skipping = true;
 		return;
@@ -41,19 +79,59 @@ static void keep(struct lines *lines, const char *data, size_t bytes)
 	lines->used += bytes;
 }
 
-/* A line's end has come, bytes of it in data. */
-static void end(struct lines *lines, const char *data, size_t bytes)
+static void give_kept(struct lines *lines)
 {
-	if (!lines->used && !lines->skipping) {
-		give(lines, data,
-		     bytes < LINES_LONGEST ? bytes : LINES_LONGEST);
-		return;
-	}
-	keep(lines, data, bytes);
 	if (!lines->skipping)
 		give(lines, lines->carry, lines->used);
 	lines->used = 0;
 	lines->skipping = false;
+}
+
+/* Returns that no line feed came behind: each was an end. */
+static void cut_at_returns(struct lines *lines)
+{
+	for (; lines->returns; lines->returns--) {
+		give_kept(lines);
+		lines->carry[lines->used++] = '\r';
+	}
+}
+
+/* Without a line feed. */
+static void keep_pieces(struct lines *lines, const char *data, size_t bytes)
+{
+	while (bytes) {
+		const char *end = memchr(data, '\r', bytes);
+		size_t length = end ? (size_t)(end - data) : bytes;
+
+		if (length) {
+			cut_at_returns(lines);
+			keep(lines, data, length);
+		}
+		if (end) {
+			lines->returns++;
+			length++;
+		}
+		data += length;
+		bytes -= length;
+	}
+}
+
+/* A line feed has come, behind bytes of its line. */
+static void end(struct lines *lines, const char *data, size_t bytes)
+{
+	while (bytes && data[bytes - 1] == '\r')
+		bytes--;
+	if (lines->used || lines->skipping || lines->returns ||
+	    memchr(data, '\r', bytes)) {
+		keep_pieces(lines, data, bytes);
+		give_kept(lines);
+	} else if (bytes > LINES_LONGEST) {
+		give_cut(lines, data);
+	} else {
+		give(lines, data, bytes);
+	}
+	lines->returns = 0;
+	lines->line++;
 }
 
 static void feed_bytes(struct lines *lines, const char *data, size_t bytes)
@@ -67,8 +145,7 @@ static void feed_bytes(struct lines *lines, const char *data, size_t bytes)
 		data += length + 1;
 		bytes -= length + 1;
 	}
-	if (bytes)
-		keep(lines, data, bytes);
+	keep_pieces(lines, data, bytes);
 }
 
 /* Takes the ASCII out of UTF-16; anything else becomes a question mark. */
@@ -140,7 +217,7 @@ void lines_feed(struct lines *lines, const char *data, size_t bytes)
 
 void lines_end(struct lines *lines)
 {
+	lines->unended = !lines->returns;
 	if (lines->used)
-		give(lines, lines->carry, lines->used);
-	lines->used = 0;
+		give_kept(lines);
 }

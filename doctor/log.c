@@ -161,7 +161,12 @@ static size_t without_escapes(char *to, const char *line, size_t bytes)
 
 void log_reader_feed(struct log_reader *reader, const char *line, size_t bytes)
 {
-	reader->line++;
+	if (bytes && *line == '\r') {
+		line++;
+		bytes--;
+	} else {
+		reader->line++;
+	}
 	reader->line_once = false;
 	reader->line_prefixed = false;
 	if (bytes > LINE_MOST)

@@ -129,7 +129,8 @@ struct log_facts {
 struct log_reader;
 
 struct log_reader *log_reader_create(void);
-/* One line without its end; any bytes. */
+/* One line without its end; any bytes. One that begins with "\r" is of the
+ * same line as the one before. */
 void log_reader_feed(struct log_reader *reader, const char *line, size_t bytes);
 /* facts->engine is LOG_NONE if nothing was of a log. Frees the reader. */
 void log_reader_finish(struct log_reader *reader, struct log_facts *facts);

@@ -128,7 +128,7 @@ struct scrape {
 
 struct metrics_reader {
 	uint64_t line;
-	bool found;
+	bool found, cut;
 	enum engine engine; /* of the first series */
 	struct scrape now, whole;
 	uint64_t last; /* the series of the line before */
@@ -468,13 +468,13 @@ static void take_comment(struct metrics_reader *reader, const char *line,
 }
 
 void metrics_reader_feed(struct metrics_reader *reader, const char *line,
-			 size_t bytes)
+			 size_t bytes, bool ended)
 {
 	struct sample sample;
 	enum engine engine;
 	size_t blanks;
 
-	reader->line++;
+	reader->line += !(bytes && line[0] == '\r');
 	blanks = skip_blanks(line, bytes, 0);
 	line += blanks;
 	bytes -= blanks;
@@ -487,8 +487,10 @@ void metrics_reader_feed(struct metrics_reader *reader, const char *line,
 		line += 4;
 		bytes -= 4;
 	}
-	if (!engine_of(line, bytes, &engine) ||
-	    !read_sample(line, bytes, &sample))
+	if (!engine_of(line, bytes, &engine))
+		return;
+	reader->cut |= !ended;
+	if (!ended || !read_sample(line, bytes, &sample))
 		return;
 	if (!reader->found)
 		reader->engine = engine;
@@ -661,6 +663,7 @@ static enum oh_status fill(const struct metrics_reader *reader,
 
 	memset(metrics, 0, sizeof(*metrics));
 	metrics->found = reader->found;
+	metrics->cut = reader->cut;
 	if (chosen < HISTOGRAMS) {
 		enum oh_status status =
 			use_histogram(&scrape->histograms[chosen],

@@ -15,6 +15,7 @@
 struct metrics {
 	char file[192]; /* for evidence; set by who feeds the reader */
 	bool found; /* any series of an engine */
+	bool cut; /* a series was left out that may be cut */
 	const char *engine; /* "vllm", "sglang", NULL */
 	char metric[64]; /* the histogram that was used, "" if none */
 	uint64_t line; /* of its count */
@@ -32,8 +33,10 @@ struct metrics {
 struct metrics_reader;
 
 struct metrics_reader *metrics_reader_create(void);
+/* As log_reader_feed. A series in a line that is not ended may be cut within a
+ * number and is left out. */
 void metrics_reader_feed(struct metrics_reader *reader, const char *line,
-			 size_t bytes);
+			 size_t bytes, bool ended);
 /* false with the reason in oh_last_error if series contradict each other (a
  * bucket above the count, a sum that is no number). Frees the reader. */
 bool metrics_reader_finish(struct metrics_reader *reader,

@@ -210,8 +210,9 @@ static enum oh_status parse(const char *name, const char *text, size_t bytes,
 
 	if (bytes > MOST_BYTES)
 		return OH__FAIL(OH_ERR_INVALID,
-				"%s: %zu bytes; a config.json has at most %u",
-				name, bytes, MOST_BYTES);
+				"%s: it is larger than %u bytes, the most that "
+				"a config.json may have",
+				name, MOST_BYTES);
 	copy = malloc(bytes + 1);
 	if (!copy)
 		return OH__FAIL_CALL(OH_ERR_SYSTEM, "malloc", errno, "%s",

@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		char *line = malloc(length ? length : 1);
 
 		memcpy(line, text, length);
-		metrics_reader_feed(reader, line, length);
+		metrics_reader_feed(reader, line, length, stop != NULL);
 		free(line);
 		text += length + (stop != NULL);
 	}

@@ -418,7 +418,8 @@ static void try_lines(void)
 		{"a\nb\n", "a|b|"},
 		{"\n\n", "||"},
 		{"a\r\n\r\nb\r", "a||b|"},
-		{"a\rb\n", "a\rb|"},
+		{"a\rb\n", "a|\rb|"},
+		{"\ra\r\r\nb\r\rc", "|\ra|b|\r|\rc|"},
 		{"\xef\xbb\xbf"
 		 "a\n",
 		 "a|"},
@@ -438,7 +439,7 @@ static void try_lines(void)
 					   bytes - at < piece ? bytes - at
 							      : piece);
 			lines_end(&lines);
-			tap_ok(!strcmp(got, rows[i].due),
+			tap_ok(!strcmp(got, rows[i].due) && !lines.cut,
 			       "lines in pieces of %zu: %s (got %s)", piece,
 			       rows[i].due, got);
 		}
@@ -455,10 +456,111 @@ static void try_lines(void)
 				   left < piece ? left : piece);
 		}
 		lines_end(&lines);
-		tap_ok(!strcmp(got, "65536|aa|"),
+		tap_ok(!strcmp(got, "65536|aa|") && lines.cut == 1 &&
+			       lines.first_cut == 1 && lines.line == 2,
 		       "a line that is too long is cut, in pieces of %zu: %s",
 		       piece, got);
 	}
+}
+
+/* text with other ends of its lines */
+static void with_ends(const char *text, char end)
+{
+	size_t bytes = strlen(text);
+	char *copy = strdup(text);
+
+	for (size_t i = 0; i < bytes; i++)
+		if (copy[i] == '\n')
+			copy[i] = end;
+	write_bytes("input", copy, bytes);
+	free(copy);
+}
+
+/* Lines that end with a carriage return or a zero byte, for all readers. */
+static void try_ends(void)
+{
+	static const char ends[] = {'\n', '\r', '\0'};
+
+	for (size_t i = 0; i < sizeof(ends); i++) {
+		with_ends(TOPO LOG METRICS CONFIG, ends[i]);
+		if (read_one("input"))
+			tap_note("%s", oh_last_error()->message);
+		is_kinds("lines with other ends", "topo log metrics config");
+		tap_ok(d.machine.gpus == 2 && !d.warning_count &&
+			       d.metrics.tokens == 4 && d.metrics.mean_ms > 0,
+		       "all of it is read, by ends of %d", ends[i]);
+		tap_ok(d.metrics.line == (i ? 1 : 5), "its place is line %llu",
+		       (unsigned long long)d.metrics.line);
+	}
+}
+
+/* Its zeros are no ends: a shell appended to a text in bytes. */
+static void try_wide_behind_bytes(void)
+{
+	static const char text[] = TOPO;
+	char both[2 * sizeof(text) + 8] = "prose\n";
+	size_t used = strlen(both);
+
+	for (size_t i = 0; text[i]; i++) {
+		both[used++] = text[i];
+		both[used++] = '\0';
+	}
+	write_bytes("input", both, used);
+	tap_ok(!read_one("input") && d.machine.gpus == 2,
+	       "UTF-16 behind a text in bytes");
+}
+
+static void warned(const char *what, const char *due)
+{
+	tap_ok(d.warning_count == (due != NULL) &&
+		       (!due || !strcmp(d.warnings[0], due)),
+	       "%s: %s", what, d.warning_count ? d.warnings[0] : "no warning");
+}
+
+/* What is left out of a file that is read is said. */
+static void try_warnings(void)
+{
+	static const char off[] = OFF("your platform lacks GPU P2P");
+	static const char bar[] = "Loading shards: 10%\r";
+	size_t bars = 4000, bytes = bars * strlen(bar);
+	char *text = malloc(strlen(LOG) + 2 * bytes + sizeof(off));
+
+	/* a bar that writes over itself, of 80 KB */
+	strcpy(text, LOG);
+	for (size_t i = 0; i < bars; i++)
+		memcpy(text + strlen(LOG) + i * strlen(bar), bar, strlen(bar));
+	strcpy(text + strlen(LOG) + bytes, off);
+	write_text("input", text);
+	read_one("input");
+	tap_ok(d.log.custom == LOG_CUSTOM_DISABLED && d.log.line.custom == 2,
+	       "a line behind a progress bar is read, as line %llu",
+	       (unsigned long long)d.log.line.custom);
+	warned("a progress bar", NULL);
+	/* as one line it is too long */
+	memset(text + strlen(LOG), 'a', bytes);
+	write_text("input", text);
+	read_one("input");
+	tap_ok(d.log.custom == LOG_CUSTOM_UNKNOWN,
+	       "what is behind 64 KiB is not");
+	warned("a long line", "input:2: 1 line is longer than 65536 bytes, "
+			      "here the first: what is behind these was not "
+			      "read");
+	free(text);
+
+	write_bytes("input", METRICS, strlen(METRICS) - 1);
+	read_one("input");
+	tap_ok(d.metrics.tokens == 4 && !(d.metrics.mean_ms > 0),
+	       "a sum that may be cut is not read");
+	warned("metrics that are cut",
+	       "input:2: the text ends within this line of metrics, which was "
+	       "left out: scrape again");
+	write_text("input", METRICS "$");
+	read_one("input");
+	warned("metrics before a prompt", NULL);
+	write_bytes("input", LOG, strlen(LOG) - 1);
+	read_one("input");
+	tap_ok(d.has_log, "a log's last line needs no end");
+	warned("a log without a last line's end", NULL);
 }
 
 int main(void)
@@ -478,6 +580,9 @@ int main(void)
 	try_runs();
 	try_streams();
 	try_lines();
+	try_ends();
+	try_wide_behind_bytes();
+	try_warnings();
 	for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++)
 		unlink(left[i]);
 	rmdir("directory");

@@ -29,7 +29,7 @@ static bool read_text(const char *text, struct metrics *metrics)
 	while (*text) {
 		size_t bytes = strcspn(text, "\n");
 
-		metrics_reader_feed(reader, text, bytes);
+		metrics_reader_feed(reader, text, bytes, text[bytes] == '\n');
 		text += bytes + (text[bytes] == '\n');
 	}
 	return metrics_reader_finish(reader, metrics);
@@ -285,6 +285,10 @@ static const struct text_case cases[] = {
 	 "_bucket{le=\"+Inf\"} 10\n" ITL "_count 10\n" ITL "_sum 1\n# HELP " ITL
 	 " x\n" ITL "_bucket{le=\"0.1\"} 19\n" ITL "_bucket{le=\"+I",
 	 "vllm", ITL, 10, 100, 0, 0.1},
+	{"a sum that may be cut within its number",
+	 ITL "_count 10\n" ITL "_sum 2", "vllm", ITL, 10, 0, 0, 0},
+	{"a carriage return before a series",
+	 "\r" ITL "_count 10\n\r" ITL "_sum 2\r\n", "vllm", ITL, 10, 200, 0, 0},
 	{"each line twice",
 	 "# HELP " ITL " x\n# HELP " ITL " x\n# TYPE " ITL
 	 " histogram\n# TYPE " ITL " histogram\n" ITL "_sum 1\n" ITL
@@ -406,14 +410,15 @@ static void try_limits(void)
 
 	for (int i = 1; i <= 200; i++) {
 		snprintf(line, sizeof(line), ITL "_bucket{le=\"%d\"} %d", i, i);
-		metrics_reader_feed(reader, line, strlen(line));
+		metrics_reader_feed(reader, line, strlen(line), true);
 	}
 	for (int i = 0; i < 20000; i++) {
 		snprintf(line, sizeof(line),
 			 "vllm:num_requests_running{engine=\"%d\"} 1", i);
-		metrics_reader_feed(reader, line, strlen(line));
+		metrics_reader_feed(reader, line, strlen(line), true);
 	}
-	metrics_reader_feed(reader, ITL "_count 200", strlen(ITL "_count 200"));
+	metrics_reader_feed(reader, ITL "_count 200", strlen(ITL "_count 200"),
+			    true);
 	tap_ok(metrics_reader_finish(reader, &metrics) && !metrics.has_median,
 	       "too many buckets have no median");
 	tap_ok(metrics.tokens == 200 && metrics.first_bucket_s == 1,

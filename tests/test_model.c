@@ -503,7 +503,8 @@ static void try_large(void)
 	memcpy(text, "{\"model_type\":1}", 16);
 	tap_ok(model_read("config.json", text, bytes, &model) ==
 			       OH_ERR_INVALID &&
-		       strstr(oh_last_error()->message, "2097153 bytes"),
+		       strstr(oh_last_error()->message,
+			      "larger than 2097152 bytes"),
 	       "a text above 2 MB is refused");
 	memset(text, '[', 70);
 	memset(text + 70, ']', 70);

@@ -113,10 +113,12 @@ static bool on_started(void *context, const struct bench_plan *plan,
 	struct show *show = context;
 
 	clear_progress(show);
-	if (show->text)
+	if (show->text) {
+		bench_interrupt_at_once(true);
 		bench_text_head(show->text, &show->about, plan, result);
-	if (show->text)
 		fflush(show->text);
+		bench_interrupt_at_once(false);
+	}
 	return is_wanted(show);
 }
 
@@ -125,8 +127,11 @@ static bool on_rows(void *context, const struct bench_row *rows, size_t count)
 	struct show *show = context;
 
 	clear_progress(show);
-	if (show->text)
+	if (show->text) {
+		bench_interrupt_at_once(true);
 		bench_text_rows(show->text, show->plan, rows, count);
+		bench_interrupt_at_once(false);
+	}
 	return is_wanted(show);
 }
 
@@ -238,6 +243,8 @@ static bool write_sink(const struct bench_sink *sink, char *text)
 {
 	bool fine = text != NULL;
 
+	bench_interrupt_at_once(!sink->path ||
+				output_file_is_special(sink->path));
 	if (!fine)
 		fprintf(stderr, "onehop bench: out of memory\n");
 	else if (sink->path)
@@ -266,6 +273,8 @@ static void write_all(const struct bench_options *options, struct show *show,
 		snprintf(result->why, sizeof(result->why),
 			 "the output cannot be written");
 	}
+	/* until stdout is flushed, at the very end */
+	bench_interrupt_at_once(true);
 	if (show->text)
 		bench_text_tail(show->text, show->plan, result);
 }
@@ -294,7 +303,7 @@ static int run(const struct bench_options *options,
 	bench_run(plan, &watcher, &result);
 	clear_progress(show);
 	/* after a signal files stay as they were */
-	if (result.exit_code <= 128 && result.version[0])
+	if (!bench_interrupt_seen() && result.version[0])
 		write_all(options, show, &result);
 	code = result.exit_code;
 	bench_result_free(&result);

@@ -303,7 +303,7 @@ static const struct flag flags[] = {
 	 "N",
 	 "a number from 1 to 1000000",
 	 "timed calls of a row (2000 to 12, fewer the larger the size); on GPU "
-	 "memory timed replays (1000 to 20)",
+	 "memory timed replays (1000 to 20; at most 20 where ranks share GPUs)",
 	 set_iterations},
 	{{"-w", "--warmup", "--warmup_iters"},
 	 VALUE,
@@ -597,6 +597,7 @@ void bench_options_help(FILE *out)
 	      "usage; 3 the\n"
 	      "environment is unusable or the output cannot be written; 77 no "
 	      "GPU, or no\n"
-	      "kernels for it; 124 deadline; 130 interrupted\n",
+	      "kernels for it; 124 deadline; 129 SIGHUP; 130 SIGINT; 131 "
+	      "SIGQUIT; 143 SIGTERM\n",
 	      out);
 }

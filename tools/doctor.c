@@ -61,8 +61,9 @@ static void print_help(void)
 	       "\n"
 	       "Exit code: 0 nothing is wrong, 1 something was found, 2 bad "
 	       "input, 3 this\n"
-	       "machine cannot be looked at, 77 no GPU can be seen here and "
-	       "no file was given.\n");
+	       "machine cannot be looked at or the output not written, 77 no "
+	       "GPU can be seen\n"
+	       "here and no file was given.\n");
 }
 
 static bool parse_positive(const char *flag, const char *text, double *value)
@@ -274,6 +275,12 @@ static void warn_of_unknown(const struct diagnosis *diagnosis)
 				diagnosis->inputs[i].file);
 }
 
+static void say_warnings(const struct diagnosis *diagnosis)
+{
+	for (int i = 0; i < diagnosis->warning_count; i++)
+		fprintf(stderr, "onehop doctor: %s\n", diagnosis->warnings[i]);
+}
+
 static bool found_something(const struct diagnosis *diagnosis)
 {
 	for (int i = 0; i < diagnosis->finding_count; i++)
@@ -289,6 +296,7 @@ static int diagnose(const struct options *options, char **files, int count,
 
 	diagnosis->options = options->about;
 	status = diagnosis_read(diagnosis, files, count);
+	say_warnings(diagnosis);
 	if (status)
 		return fail(status);
 	warn_of_unknown(diagnosis);
@@ -303,10 +311,13 @@ static int diagnose(const struct options *options, char **files, int count,
 		return fail(status);
 	if (!options->json) {
 		doctor_write_text(diagnosis, use_colour(), stdout);
-	} else if (!doctor_write_json(diagnosis, stdout)) {
-		perror("onehop doctor: writing JSON failed");
+	} else if (!doctor_write_json(diagnosis, stdout) && !ferror(stdout)) {
+		fprintf(stderr, "onehop doctor: no memory for JSON\n");
 		return EXIT_ENVIRONMENT;
 	}
+	/* main says why */
+	if (fflush(stdout) || ferror(stdout))
+		return EXIT_ENVIRONMENT;
 	return found_something(diagnosis) ? EXIT_PROBLEM : EXIT_FINE;
 }
 

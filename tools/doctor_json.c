@@ -285,7 +285,7 @@ static json_t *metrics_json(const struct metrics *m)
 		"{s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "engine",
 		text_or_null(m->engine), "metric", text_or_null(m->metric),
 		"tokens", (json_int_t)m->tokens, "mean_ms",
-		number_or_null(m->tokens > 0, m->mean_ms), "median_bucket",
+		number_or_null(m->mean_ms > 0, m->mean_ms), "median_bucket",
 		median, "generation_tokens_total",
 		number_or_null(m->generation_tokens >= 0, m->generation_tokens),
 		"prompt_tokens_total",

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,71 +16,118 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define MOST_LINKS 40 /* as in the kernel */
+
 static bool complain(const char *who, const char *path, const char *what)
 {
 	fprintf(stderr, "%s: %s: %s: %s\n", who, path, what, strerror(errno));
 	return false;
 }
 
-/* A place that is no file cannot be replaced by one. */
-static bool is_special(const char *path)
+bool output_file_is_special(const char *path)
 {
 	struct stat status;
 
 	return !stat(path, &status) && !S_ISREG(status.st_mode);
 }
 
-/* Where the file really is, and a name beside it. */
-static bool names(const char *path, char *place, char *beside)
+/* folder and name become one path. */
+static bool join(const char *folder, const char *name, char *path)
 {
-	char resolved[PATH_MAX];
-	const char *final = realpath(path, resolved) ? resolved : path;
-
-	return snprintf(place, PATH_MAX, "%s", final) < PATH_MAX &&
-	       snprintf(beside, PATH_MAX, "%s.XXXXXX", final) < PATH_MAX;
+	if (snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX)
+		return true;
+	errno = ENAMETOOLONG;
+	return false;
 }
 
-static int open_beside(const char *who, const char *path, char *place,
-		       char *beside)
-{
-	int fd;
-
-	if (!names(path, place, beside)) {
-		errno = ENAMETOOLONG;
-		complain(who, path, "cannot be written");
-		return -1;
-	}
-	fd = mkostemp(beside, O_CLOEXEC);
-	if (fd < 0)
-		complain(who, path, "cannot be written");
-	return fd;
-}
-
-/* The name that a path has without links. Of a file that is not there only its
- * folder need be. */
-static bool resolve(const char *path, char *resolved)
+/* The place of a name in a folder that is there. */
+static bool place_of(const char *path, char *place)
 {
 	const char *slash = strrchr(path, '/'),
 		   *name = slash ? slash + 1 : path;
-	char folder[PATH_MAX];
-	size_t used;
+	char folder[PATH_MAX], real[PATH_MAX];
 
-	if (realpath(path, resolved))
-		return true;
-	snprintf(folder, sizeof(folder), "%.*s.", (int)(name - path), path);
-	if (!realpath(folder, resolved))
+	errno = ENOENT;
+	if (!*name)
 		return false;
-	used = strlen(resolved);
-	return (size_t)snprintf(resolved + used, PATH_MAX - used, "/%s", name) <
-	       PATH_MAX - used;
+	snprintf(folder, sizeof(folder), "%.*s.", (int)(name - path), path);
+	return realpath(folder, real) && join(real, name, place);
+}
+
+/* The name that a path has without links. Of a file that is not there only its
+ * folder need be, also where a link leads to it. */
+static bool resolve(const char *path, char *resolved)
+{
+	char at[PATH_MAX], target[PATH_MAX];
+
+	if (snprintf(at, sizeof(at), "%s", path) >= PATH_MAX) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	for (int links = 0; links < MOST_LINKS; links++) {
+		ssize_t length;
+
+		if (realpath(at, resolved))
+			return true;
+		if (errno != ENOENT || !place_of(at, resolved))
+			return false;
+		length = readlink(resolved, target, sizeof(target) - 1);
+		if (length < 0)
+			return true;
+		target[length] = '\0';
+		if (*target == '/')
+			strcpy(at, target);
+		else if (!join(dirname(resolved), target, at))
+			return false;
+	}
+	errno = ELOOP;
+	return false;
+}
+
+/* As open for writing would have it, but a file that is not there is fine. */
+static bool may_be_written(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || errno == ENOENT;
+}
+
+/* A name beside the place where the file really is. */
+static int open_beside(const char *who, const char *path, char *place,
+		       char *beside)
+{
+	int fd = -1;
+
+	if (may_be_written(path) && resolve(path, place)) {
+		if (snprintf(beside, PATH_MAX, "%s.XXXXXX", place) < PATH_MAX)
+			fd = mkostemp(beside, O_CLOEXEC);
+		else
+			errno = ENAMETOOLONG;
+	}
+	if (fd < 0)
+		complain(who, path, "cannot be written");
+	return fd;
 }
 
 bool output_file_same(const char *path, const char *other)
 {
 	char one[PATH_MAX], two[PATH_MAX];
 
-	return !is_special(path) && resolve(path, one) && resolve(other, two) &&
-	       !strcmp(one, two);
+	return !output_file_is_special(path) && resolve(path, one) &&
+	       resolve(other, two) && !strcmp(one, two);
+}
+
+/* A pipe is not opened: its reader would see an end. */
+static bool special_may_be_written(const char *path)
+{
+	struct stat status;
+
+	if (access(path, W_OK) || stat(path, &status))
+		return false;
+	errno = S_ISDIR(status.st_mode) ? EISDIR : ENXIO;
+	return !S_ISDIR(status.st_mode) && !S_ISSOCK(status.st_mode);
 }
 
 bool output_file_probe(const char *who, const char *path)
@@ -87,11 +135,9 @@ bool output_file_probe(const char *who, const char *path)
 	char place[PATH_MAX], beside[PATH_MAX];
 	int fd;
 
-	if (is_special(path)) {
-		if (!access(path, W_OK))
-			return true;
-		return complain(who, path, "cannot be written");
-	}
+	if (output_file_is_special(path))
+		return special_may_be_written(path) ||
+		       complain(who, path, "cannot be written");
 	fd = open_beside(who, path, place, beside);
 	if (fd < 0)
 		return false;
@@ -130,17 +176,21 @@ static bool write_special(const char *who, const char *path, const char *text)
 }
 
 /* As if it had been made by open: what the umask leaves of 0666, or what the
- * file that is replaced has. */
-static mode_t mode_for(const char *place)
+ * file that is replaced has. Its owner and group stay where this process may
+ * give files away. */
+static bool take_over(int fd, const char *place)
 {
 	struct stat status;
 	mode_t mask;
 
-	if (!stat(place, &status))
-		return status.st_mode & 0777;
+	if (!stat(place, &status)) {
+		if (fchown(fd, status.st_uid, status.st_gid))
+			(void)!fchown(fd, (uid_t)-1, status.st_gid);
+		return !fchmod(fd, status.st_mode & 0777);
+	}
 	mask = umask(0);
 	umask(mask);
-	return 0666 & ~mask;
+	return !fchmod(fd, 0666 & ~mask);
 }
 
 bool output_file_write(const char *who, const char *path, const char *text)
@@ -149,13 +199,12 @@ bool output_file_write(const char *who, const char *path, const char *text)
 	bool fine;
 	int fd;
 
-	if (is_special(path))
+	if (output_file_is_special(path))
 		return write_special(who, path, text);
 	fd = open_beside(who, path, place, beside);
 	if (fd < 0)
 		return false;
-	fine = write_all(fd, text) && !fchmod(fd, mode_for(place)) &&
-	       !fsync(fd);
+	fine = write_all(fd, text) && take_over(fd, place) && !fsync(fd);
 	fine = !close(fd) && fine;
 	if (fine && !rename(beside, place))
 		return true;

@@ -197,7 +197,7 @@ static bool connect_output(const int *outputs)
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	/* ENOENT would say that there is no program */
-	if (null < 0)
+	if (null < 0 && errno == ENOENT)
 		errno = ENODEV;
 	return null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
 	       (outputs[0] < 0 || dup2(outputs[0], STDOUT_FILENO) >= 0) &&

@@ -59,7 +59,9 @@ void oh__report_feed(struct oh__report *report, const char *line, size_t bytes)
 {
 	const char *body;
 
-	if (report->from.line < UINT32_MAX)
+	/* a piece that begins so is of the line before */
+	if (report->from.line < UINT32_MAX &&
+	    !(report->from.line && bytes && *line == '\r'))
 		report->from.line++;
 	if (report->status)
 		return;

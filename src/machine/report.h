@@ -17,7 +17,8 @@ struct oh__report;
 /* name is the file's, for origins and errors. NULL without memory. */
 struct oh__report *oh__report_create(const char *name);
 
-/* One line without its end; any bytes. Errors are kept until the finish. */
+/* One line without its end; any bytes. One that begins with "\r" is of the
+ * same line as the one before. Errors are kept until the finish. */
 void oh__report_feed(struct oh__report *report, const char *line, size_t bytes);
 
 /*

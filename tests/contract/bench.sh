@@ -133,6 +133,107 @@ for other in same ./same link/same "$scratch/files/same"; do
 done
 measures --ranks 2 --sizes 64 -n 5 --json "$scratch/files/same" --csv "$scratch/files/other"
 measures --ranks 2 --sizes 64 -n 5 --json /dev/null --csv /dev/null
+
+# A folder and a file that may not be written to are refused before
+# anything is measured
+# refuses_file FILE WHY [COMMAND...]
+refuses_file()
+{
+	local file=$1 why=$2
+
+	shift 2
+	timeout 60 "$@" "${bench[@]}" --ranks 2 --sizes 64 -n 5 --json "$file" \
+		>"$scratch/out" 2>"$scratch/err"
+	is $? 3 "--json $file: exit code 3"
+	is "$(cat "$scratch/out" "$scratch/err")" "onehop bench: $file: cannot be written: $why" \
+		"why, and nothing else"
+}
+refuses_file "$scratch/files" "Is a directory"
+if ((EUID)); then
+	echo mine >"$scratch/files/read-only"
+	chmod 444 "$scratch/files/read-only"
+	refuses_file "$scratch/files/read-only" "Permission denied"
+	skip "owner and group stay" "only root gives files away"
+else
+	# the folder is theirs, or nothing could be made in it
+	mkdir "$scratch/theirs"
+	echo theirs >"$scratch/theirs/read-only"
+	chmod 755 "$scratch"
+	chmod 444 "$scratch/theirs/read-only"
+	chown -R 65534:65533 "$scratch/theirs"
+	nobody=(setpriv --reuid=65534 --regid=65533 --clear-groups)
+	if "${nobody[@]}" "$BUILD/onehop" version >/dev/null 2>&1; then
+		refuses_file "$scratch/theirs/read-only" "Permission denied" "${nobody[@]}"
+	else
+		skip "a file that may not be written to" "nobody cannot run $BUILD/onehop"
+	fi
+	measures --ranks 2 --sizes 64 -n 5 --json "$scratch/theirs/read-only"
+	is "$(stat -c '%u:%g %a' "$scratch/theirs/read-only")" "65534:65533 444" \
+		"owner, group and mode stay"
+fi
+# a link leads to where the file comes to be
+ln -s deeper/second "$scratch/files/first"
+mkdir "$scratch/files/deeper"
+ln -s ../made "$scratch/files/deeper/second"
+measures --ranks 2 --sizes 64 -n 5 --json "$scratch/files/first"
+is "$(stat -c %F "$scratch"/files/{first,deeper/second,made} | xargs)" \
+	"symbolic link symbolic link regular file" "the file that links lead to is made"
+rm "$scratch/files/made"
+timeout 60 "${bench[@]}" --ranks 2 --sizes 64 -n 5 --json "$scratch/files/first" \
+	--csv "$scratch/files/made" >"$scratch/out" 2>"$scratch/err"
+is $? 2 "and is the same file under both names"
+
+# A signal
+plainly=(env "--default-signal=INT,TERM,HUP,QUIT")
+ulimit -c 0
+# ends CODE SIGNAL ARGUMENT...: stdout is descriptor 7. What 5 calls take is over
+# when the signal comes, and waits for a reader.
+ends()
+{
+	local code=$1 signal=$2 pid
+
+	shift 2
+	"${plainly[@]}" "${bench[@]}" --ranks 2 "$@" >&7 2>"$scratch/err" &
+	pid=$!
+	sleep 2
+	kill "-$signal" "$pid"
+	for ((i = 0; i < 100; i++)); do
+		kill -0 "$pid" 2>/dev/null || break
+		sleep 0.1
+	done
+	((i < 100))
+	ok $? "bench $*: the first SIG$signal ends it"
+	kill -KILL "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+	is $? "$code" "bench $*: exit code $code"
+}
+mkfifo "$scratch/pipe" "$scratch/full"
+echo old >"$scratch/old"
+exec 7>"$scratch/out"
+for row in HUP:129 INT:130 QUIT:131 TERM:143; do
+	ends "${row#*:}" "${row%:*}" -b 64 -e 64K -i 64 -n 50000 --json "$scratch/old"
+done
+is "$(cat "$scratch/old")" old "and files stay as they were"
+ends 143 TERM --sizes 64 -n 5 --json "$scratch/pipe"
+exec 7<>"$scratch/full"
+dd if=/dev/zero of="$scratch/full" bs=4096 oflag=nonblock 2>/dev/null
+ends 130 INT --sizes 64 -n 5
+ends 130 INT --sizes 64 -n 5 --json -
+exec 7>&-
+
+# What the system refuses is named. 12 are enough for the first rank.
+(ulimit -n 12 && exec timeout 60 "${bench[@]}" --ranks 2 --sizes 64 -n 5) >"$scratch/out" 2>"$scratch/err"
+is $? 3 "too few open files: exit code 3"
+has "$(cat "$scratch/err")" "Too many open files" "and why"
+# a stack of 200 TB is more than there are addresses
+if (ulimit -s 200000000000) 2>/dev/null; then
+	(ulimit -s 200000000000 && exec timeout 60 "${bench[@]}" --threads --ranks 3 --sizes 64 -n 5) \
+		>"$scratch/out" 2>"$scratch/err"
+	is $? 3 "a thread that does not start: exit code 3"
+	has "$(cat "$scratch/err")" "a thread for rank 0: Resource temporarily unavailable" "and why"
+else
+	skip "a thread that does not start" "the limit of stacks is fixed"
+fi
 # who takes a locale over may print numbers with a comma
 is "$(grep -rlwE 'setlocale|newlocale|uselocale' "$SOURCE"/{src,tools,bench})" "" \
 	"no locale is taken over: numbers have points"

@@ -53,6 +53,7 @@ runs 2 stderr probe --only 0,0
 runs 2 stderr probe --only 0,
 runs 2 stderr probe --timeout 0
 runs 3 stderr probe --json /nowhere/file
+runs 3 stderr probe --json "$scratch"
 runs 2 stderr run
 runs 2 stderr run -n
 runs 2 stderr run -n 2
@@ -115,4 +116,41 @@ for arguments in --help --version env; do
 	is $? 3 "onehop $arguments with stdout closed: exit code 3"
 	has "$(cat "$scratch/stderr")" "writing to stdout failed" "and says so"
 done
+
+# a diagnosis that nobody can read has not found anything
+for flag in "" --json; do
+	# shellcheck disable=SC2086
+	"$BUILD/onehop" doctor $flag "$report" >/dev/full 2>"$scratch/stderr"
+	is "$? $(cat "$scratch/stderr")" \
+		"3 onehop: writing to stdout failed: No space left on device" \
+		"onehop doctor $flag to a full device: exit code 3, said once"
+done
+
+# onehop(1): to these a malformed ONEHOP_LOG is its default
+for sub in doctor topo; do
+	due=$("$BUILD/onehop" "$sub" "$report"; echo $?)
+	is "$(ONEHOP_LOG=malformed "$BUILD/onehop" "$sub" "$report"; echo $?)" \
+		"$due" "onehop $sub: a malformed ONEHOP_LOG changes nothing"
+done
+
+# warnings go to stderr, and the rest is read
+case=$(dirname "$report")
+head -c 2031 "$case/metrics.prom" >"$scratch/cut.prom"
+out=$("$BUILD/onehop" doctor --json "$scratch/cut.prom" 2>"$scratch/stderr")
+is "$(cat "$scratch/stderr")" "onehop doctor: $scratch/cut.prom:$(($(wc -l <"$scratch/cut.prom") + 1)): \
+the text ends within this line of metrics, which was left out: scrape again" \
+	"metrics that are cut are warned of"
+has "$(tr -d ' \n' <<<"$out")" '"mean_ms":null' "and their sum is not read"
+first=$("$BUILD/onehop" doctor "$report" 2>&1 | head -n 3)
+for end in '\r' '\0'; do
+	is "$(tr '\n' "$end" <"$report" | "$BUILD/onehop" doctor - 2>&1 | head -n 3)" \
+		"$first" "a report whose lines end with $end is read alike"
+done
+{
+	printf '{"model_type":"llama","hidden_size":64,'
+	head -c 5000000 /dev/zero | tr '\0' ' '
+	printf '"a":1}'
+} >"$scratch/big.json"
+refuses "$scratch/big.json: it is larger than 2097152 bytes, the most that a config.json may have" \
+	doctor "$scratch/big.json"
 done_testing
