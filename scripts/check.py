@@ -51,7 +51,7 @@ CHECK = [
     Build('build', 'release', ['base', 'contract', 'command', 'cpu', 'doctor',
                                'kernels', 'model', 'peers']),
     Build('build-clang', 'clang, release', ['base', 'command', 'cpu', 'doctor',
-                                            'fuzz', 'kernels'],
+                                            'fuzz'],
           ['-Dman=disabled', '-Dkernels=disabled'], cc='clang',
           environment=QUICK),
     Build('build-asan', 'AddressSanitizer and UndefinedBehaviorSanitizer',

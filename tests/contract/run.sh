@@ -149,7 +149,7 @@ has "$(cat "$scratch/err")" "Permission denied" "and why"
 # 12 are enough for what is there before the first rank's /dev/null
 (ulimit -n 12 && exec "${run[@]}" -n 16 -- true) 2>"$scratch/err"
 is $? 3 "too few open files: exit code 3"
-is "$(cat "$scratch/err")" "onehop run: rank 0 cannot start 'true': Too many open files" "and why"
+has "$(cat "$scratch/err")" "cannot start 'true': Too many open files" "and why"
 
 # The first failure ends all
 begin=$SECONDS
