@@ -89,7 +89,7 @@ static enum oh_status load_kernels(const struct bench_device_seat *seat,
 	if (!status)
 		status = OH__CUDA(cuda->cuFuncGetAttribute(
 			&made_for, CU_FUNC_ATTRIBUTE_PTX_VERSION, floor->flag));
-	floor->early = made_for >= 90; /* see set_grids of gpu/engine.c */
+	floor->early = made_for >= 90; /* as in gpu/engine.c */
 	return status;
 }
 

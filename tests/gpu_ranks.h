@@ -28,12 +28,25 @@ struct gpu_rank {
 	struct oh_comm *comm;
 };
 
-/* The first thing in main, before ranks_main. */
+/* Before ranks_main. */
 void gpu_ranks_start(char **argv);
 /* The last: gives tap_done's answer. */
 int gpu_ranks_end(int code);
 /* NULL, or why there is nothing to run on. */
 const char *gpu_ranks_absent(void);
+/* The first thing in main: all three. */
+static inline void gpu_ranks_main(int argc, char **argv,
+				  const struct ranks_case *cases)
+{
+	const char *absent;
+
+	gpu_ranks_start(argv);
+	ranks_main(argc, argv, cases);
+	absent = gpu_ranks_absent();
+	if (absent)
+		tap_skip_all(absent);
+}
+
 int gpu_ranks_devices(void);
 /* Are some rows left out? On real GPUs, where processes take seconds to start,
  * without --long. */

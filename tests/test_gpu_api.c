@@ -504,14 +504,9 @@ static void run(int index, int ranks, const char *argument, const char *text)
 
 int main(int argc, char **argv)
 {
-	const char *absent;
 	char devices[16];
 
-	gpu_ranks_start(argv);
-	ranks_main(argc, argv, cases);
-	absent = gpu_ranks_absent();
-	if (absent)
-		tap_skip_all(absent);
+	gpu_ranks_main(argc, argv, cases);
 	run(0, 1, "1", "one thread, a rank");
 	run(0, 1, "2", "one thread, two ranks");
 	run(0, 1, "4", "one thread, four ranks");

@@ -647,13 +647,8 @@ static void test_shares(bool brief)
 int main(int argc, char **argv)
 {
 	static const int numbers[] = {2, 3, 4, 5, 6, 7, 8, 16};
-	const char *absent;
 
-	gpu_ranks_start(argv);
-	ranks_main(argc, argv, cases);
-	absent = gpu_ranks_absent();
-	if (absent)
-		tap_skip_all(absent);
+	gpu_ranks_main(argc, argv, cases);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		if (!ranks_quick() || numbers[i] <= 3 || numbers[i] == 16)
 			run("exact", numbers[i], false, NULL);

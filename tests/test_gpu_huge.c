@@ -72,13 +72,8 @@ static const struct ranks_case cases[] = {{"huge", huge}, {NULL, NULL}};
 int main(int argc, char **argv)
 {
 	struct ranks_options options = {.ranks = 2, .text = "peers' memory"};
-	const char *absent;
 
-	gpu_ranks_start(argv);
-	ranks_main(argc, argv, cases);
-	absent = gpu_ranks_absent();
-	if (absent)
-		tap_skip_all(absent);
+	gpu_ranks_main(argc, argv, cases);
 	ranks_processes(&cases[0], &options);
 	setenv("ONEHOP_FORBID_PEER", "all", 1);
 	options.text = "host memory";

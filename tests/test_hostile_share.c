@@ -12,7 +12,7 @@
 #include "base/error.h"
 
 #define LONG_MS 40000u
-/* The least that a rank waits in a share (AGREE_MS of rendezvous.c). */
+/* The least that a rank waits in a share (OH__AGREE_MS). */
 #define SHORT_MS 5000u
 #define RANKS 3
 

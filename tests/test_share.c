@@ -15,7 +15,7 @@
 
 /* Far beyond what a busy machine needs. */
 #define LONG_MS 40000u
-/* The least that a rank waits in a share (AGREE_MS of rendezvous.c). */
+/* The least that a rank waits in a share (OH__AGREE_MS). */
 #define SHORT_MS 5000u
 #define ROUNDS 6
 

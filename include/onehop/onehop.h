@@ -449,9 +449,9 @@ struct oh_route {
 
 /*
  * Which path a call on bytes bytes would take and why not the others. bytes is
- * count times the element's size, as given to the call (for all-gather and
- * reduce-scatter: one rank's part). Not collective. op is ignored for
- * all-gather and broadcast. Thread: any.
+ * count times the element's size (else OH_ERR_INVALID), as given to the call
+ * (for all-gather and reduce-scatter: one rank's part). Not collective. op is
+ * ignored for all-gather and broadcast. Thread: any.
  */
 OH_API enum oh_status oh_comm_explain(struct oh_comm *comm,
 				      enum oh_collective collective,

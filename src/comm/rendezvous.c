@@ -26,10 +26,6 @@
 #include "comm/descriptor.h"
 #include "comm/meeting.h"
 
-/* At least, for the set-up between WELCOME and VERDICT, however short the
- * deadline of the rendezvous is. */
-#define AGREE_MS 5000
-
 socklen_t oh__meeting_address(const struct oh__meeting_place *place,
 			      struct sockaddr_un *address)
 {
@@ -169,7 +165,7 @@ static enum oh_status name_rank(int rank, enum oh_status status)
 /* The set-up waits for no person, but for what is left of the deadline. */
 static uint64_t agree_deadline_ns(const struct oh__rendezvous *rendezvous)
 {
-	uint64_t least = oh__now_ns() + AGREE_MS * OH__NS_PER_MS;
+	uint64_t least = oh__now_ns() + OH__AGREE_MS * OH__NS_PER_MS;
 
 	if (rendezvous->deadline_ns > least)
 		least = rendezvous->deadline_ns;

@@ -58,6 +58,10 @@ enum oh_status oh__rendezvous_decline(const struct oh__meeting_place *place,
 				      int rank, int ranks,
 				      enum oh_status status);
 
+/* At least, for each step of the set-up once the ranks have met, however short
+ * the deadline of the rendezvous is. */
+#define OH__AGREE_MS 5000
+
 /* Tells the others this rank's status, gives back that of the first rank that
  * failed; its message becomes oh_last_error on every rank. */
 enum oh_status oh__rendezvous_agree(struct oh__rendezvous *rendezvous,

@@ -10,14 +10,12 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/rendezvous.h"
 #include "base/log.h"
 #include "kernels/image.h"
 
 /* Between looks at a stream. */
 #define NAP_NS 20000
-/* A wait takes no less, as the ranks have for their meetings: contexts and
- * kernels may have taken the time. */
-#define LEAST_MS 5000
 
 static const char *const dtype_names[OH__GPU_DTYPES] = {
 	[OH__GPU_F32] = "f32",
@@ -70,7 +68,8 @@ enum oh_status oh__gpu_wait(struct oh__gpu_device *device, uint64_t deadline_ns,
 			    const char *what)
 {
 	struct timespec nap = {.tv_nsec = NAP_NS};
-	uint64_t least = oh__now_ns() + LEAST_MS * OH__NS_PER_MS;
+	/* making the context and loading kernels may have taken the time */
+	uint64_t least = oh__now_ns() + OH__AGREE_MS * OH__NS_PER_MS;
 
 	if (deadline_ns < least)
 		deadline_ns = least;

@@ -92,8 +92,9 @@ enum oh_status oh__gpu_enter(const struct oh__gpu_device *device,
 void oh__gpu_leave(const struct oh__gpu_device *device,
 		   CUstreamCaptureMode *mode);
 
-/* Waits for what the library's own stream was given, at most until then, but
- * some seconds: OH_ERR_TIMEOUT after that. what: for the message, "the check of
+/* Waits for what the library's own stream was given, at most until then, or
+ * for OH__AGREE_MS: OH_ERR_TIMEOUT after that. what: for the message, "the
+ * check of
  * ...". */
 enum oh_status oh__gpu_wait(struct oh__gpu_device *device, uint64_t deadline_ns,
 			    const char *what);

@@ -450,15 +450,19 @@ static enum oh_status room_of(const struct oh__gpu *gpu,
 	return status;
 }
 
-/* Why a class's kernels wait for the kernel before to end; NULL if they may be
- * placed while it works. */
-static const char *why_it_waits(const struct oh__gpu *gpu,
-				const struct oh__gpu_class *class)
+/* Why all kernels wait for the kernel before to end; NULL if some may be placed
+ * while it works. */
+static const char *why_all_wait(const struct oh__gpu *gpu, uint32_t ranks)
 {
 	if (gpu->device.made_for < 90)
 		return "the driver runs code made for less than 9.0 here";
-	if (sharers(gpu) > 1)
-		return "ranks share this GPU";
+	return ranks > 1 ? "ranks share this GPU" : NULL;
+}
+
+/* The same of a class's kernels, where others do not. */
+static const char *why_it_waits(const struct oh__gpu *gpu,
+				const struct oh__gpu_class *class)
+{
 	/* it is emptied by stores that only a kernel's end puts in order; flags
 	 * need no emptying */
 	if (gpu->any_pinned && (class->algorithm == OH__GPU_ONE_SHOT ||
@@ -479,7 +483,7 @@ static enum oh_status set_grids(struct oh__gpu *gpu)
 {
 	const struct oh__gpu_facts *facts = &gpu->facts[gpu->rank];
 	uint32_t ranks = sharers(gpu), room;
-	bool early = ranks == 1 && gpu->device.made_for >= 90;
+	const char *all_wait = why_all_wait(gpu, ranks);
 	enum oh_status status = OH_OK;
 
 	for (int c = 0; c < gpu->layout.classes && !status; c++) {
@@ -489,14 +493,14 @@ static enum oh_status set_grids(struct oh__gpu *gpu)
 		uint32_t fit;
 
 		status = room_of(gpu, class, &room);
-		fit = (room - 1) / (early ? 3 : 2 * ranks);
+		fit = (room - 1) / (all_wait ? 2 * ranks : 3);
 		grid->blocks =
 			class->blocks ? class->blocks : facts->multiprocessors;
 		if (most > fit)
 			most = fit;
 		if (grid->blocks > most)
 			grid->blocks = most ? most : 1;
-		grid->waits = why_it_waits(gpu, class);
+		grid->waits = all_wait ? all_wait : why_it_waits(gpu, class);
 	}
 	return status;
 }
