@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/rendezvous.h"
 #include "base/log.h"
+#include "comm/rendezvous.h"
 #include "kernels/image.h"
 
 /* Between looks at a stream. */
