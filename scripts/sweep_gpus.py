@@ -39,7 +39,7 @@ FAILURES = 5  # in a row, and nothing more is tried in that memory
 def ways_of(size, ranks, memory):
     """What is worth a try: the other ways are far off at that size."""
     ways = []
-    if size <= (16 << 10 if memory == 'pinned' else 1 << 10):
+    if size <= (16 << 10 if memory == 'pinned' else 8 << 10):
         ways.append('flags')
     if size <= (1 << 20 if ranks == 2 else 256 << 10):
         ways.append('one-shot')

@@ -414,6 +414,11 @@ static inline long long clock64()
 	return cycles += 64;
 }
 
+static inline int __clz(int word)
+{
+	return __builtin_clz((unsigned)word);
+}
+
 static inline void __threadfence_block()
 {
 }

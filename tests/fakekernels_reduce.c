@@ -210,9 +210,14 @@ static bool take_flagged(const struct oh__kernel_arguments *c, uint32_t from,
 static void blank_one(const struct oh__kernel_arguments *c, size_t half,
 		      uint32_t call)
 {
-	size_t word = call / 2 % c->half;
+	size_t word = call / 2, range = 1;
 
-	for (uint32_t k = 0; k < c->ranks && word >= 2 * (size_t)c->packs; k++)
+	while (range < c->half)
+		range *= 2;
+	word %= range;
+	if (word < 2 * (size_t)c->packs || word >= c->half)
+		return;
+	for (uint32_t k = 0; k < c->ranks; k++)
 		for (size_t i = 0; i < PACK_WORDS && k != c->rank; i++)
 			put((uint32_t *)c->out[k] + (half + word) * PACK_WORDS +
 				    i,

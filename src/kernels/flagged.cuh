@@ -8,9 +8,9 @@
  * words of a warp lie side by side, or each would be a transfer of its own.
  *
  * A flag of a half that no call has written for 2^31 calls would match again. So
- * each call's sender blanks one word of its slots, another one each time, so that
- * none is older than the half is long. The sender does it, because only its own
- * stores to a place keep their order.
+ * each call's sender blanks one word of its slots, another one each time: after as
+ * many calls of a half as the next power of two has of its words none is left. The
+ * sender does it, because only its own stores to a place keep their order.
  */
 #ifndef OH_KERNELS_FLAGGED_CUH
 #define OH_KERNELS_FLAGGED_CUH
@@ -78,12 +78,13 @@ template <int RANKS, bool FAST>
 static __device__ __forceinline__ void
 blank_one(const struct oh__kernel_arguments &c, uint32_t half, uint32_t call)
 {
-	uint32_t word = call / 2 % c.half;
+	/* below the next power of two: a division would take 0.05 us */
+	uint32_t word = call / 2 & 0xffffffffu >> __clz((int)c.half - 1);
 
 #ifdef OH_FAULT_NO_BLANK
 	return; /* for the test that must notice it */
 #endif
-	if (word >= 2 * c.packs)
+	if (word >= 2 * c.packs && word < c.half)
 		push_flagged<RANKS, FAST>(c, half + word,
 					  make_uint4(0, 0, 0, 0));
 }
@@ -117,6 +118,9 @@ flagged(const struct oh__kernel_arguments &c)
 	call = begin_call(c, first, waited);
 	flag = call | OH__FLAG_BIT;
 	half = half_of(c, call);
+	/* by the thread that has least to do, and before it waits */
+	if (first == threads - 1 && words)
+		blank_one<RANKS, FAST>(c, half, call);
 	for (uint32_t i = first; i < words; i += threads) {
 		if (i != first)
 			own = vector<FAST>::take_half(c, i);
@@ -131,8 +135,6 @@ flagged(const struct oh__kernel_arguments &c)
 		vector<FAST>::put_half(c, i,
 				       combine_flagged<T, RANKS, FAST>(v, c));
 	}
-	if (!first && words)
-		blank_one<RANKS, FAST>(c, half, call);
 }
 
 #endif
