@@ -216,6 +216,31 @@ static void test_control(void)
 	tap_ok(!holds_calls(&layout), "a slot too short is noticed");
 }
 
+/* Ranks whose layouts differ in a place or a size have different hashes. */
+static void test_hash(void)
+{
+	const uint64_t budget = 64u << 20;
+	struct oh__setting_table table = {
+		1, {{1 << 20, OH__SETTING_ONE_SHOT, 16, 64, 0}}};
+	struct oh__setting_table other = table;
+	uint64_t plain = oh__gpu_layout_hash(4, NULL, budget);
+	uint64_t given = oh__gpu_layout_hash(4, &table, budget);
+
+	other.row[0].last_bytes /= 2;
+	tap_ok(plain == oh__gpu_layout_hash(4, NULL, budget) &&
+		       given == oh__gpu_layout_hash(4, &table, budget),
+	       "a layout has one hash");
+	tap_ok(plain != given &&
+		       plain != oh__gpu_layout_hash(5, NULL, budget) &&
+		       plain != oh__gpu_layout_hash(4, NULL, 1 << 20) &&
+		       given != oh__gpu_layout_hash(4, &other, budget),
+	       "other rows, ranks and budgets have others");
+	other = table;
+	other.row[0].way = OH__SETTING_TWO_SHOT;
+	tap_ok(given != oh__gpu_layout_hash(4, &other, budget),
+	       "and so has another kernel");
+}
+
 static void expect_way(const struct oh__gpu_row *rows, int from, int to,
 		       bool passes, const char *word)
 {
@@ -316,6 +341,7 @@ int main(void)
 	test_layouts();
 	test_given();
 	test_control();
+	test_hash();
 	test_ways();
 	test_refusals();
 	return tap_done();

@@ -21,6 +21,7 @@
 #include "collective/device.h"
 #include "comm/descriptor.h"
 #include "comm/launcher.h"
+#include "gpu/layout.h"
 
 /* All that a communicator is made from, read once. */
 struct recipe {
@@ -182,33 +183,20 @@ static enum oh_status pick_reducer(const struct recipe *recipe,
 	return OH_OK;
 }
 
-/* FNV-1a of the values of its rows. */
-static uint64_t hash_of(const struct oh__setting_table *table)
-{
-	uint64_t hash = 0xcbf29ce484222325u;
-
-	for (uint32_t i = 0; i < table->count; i++) {
-		const struct oh__setting_table_row *row = &table->row[i];
-		const uint64_t values[] = {row->last_bytes, row->way,
-					   row->blocks, row->threads,
-					   row->pause};
-
-		for (size_t k = 0; k < sizeof(values) / sizeof(*values); k++)
-			hash = (hash ^ values[k]) * 0x100000001b3u;
-	}
-	return hash;
-}
-
 static enum oh_status meet(struct oh_comm *comm, const struct recipe *recipe,
 			   const uint8_t *facts, const int *fds,
 			   struct oh__rendezvous *rendezvous)
 {
+	const uint64_t layouts = oh__gpu_layout_hash(
+		recipe->ranks, &recipe->table, recipe->device_bytes);
 	const struct oh__agree agree[] = {
 		{"ONEHOP_SLOT_BYTES", recipe->slot_bytes},
 		{"ONEHOP_HEAP_BYTES", recipe->heap_bytes},
 		{"ONEHOP_DEVICE_BYTES", recipe->device_bytes},
 		{"ONEHOP_DEVICE_SHARE", recipe->device_share},
-		{"ONEHOP_DEVICE_TABLE (a hash of it)", hash_of(&recipe->table)},
+		{"the sizes and kernels of calls on GPU memory (a hash), which "
+		 "ONEHOP_DEVICE_TABLE or the library's build decides",
+		 layouts},
 		{"ONEHOP_FIRST_CALL", recipe->first_call},
 		{"ONEHOP_ALGORITHM", recipe->algorithm},
 		{"ONEHOP_STORES", recipe->stores},

@@ -273,6 +273,36 @@ bool oh__gpu_layout_make(struct oh__gpu_layout *layout, int ranks, bool pinned,
 	return layout->classes > 0;
 }
 
+/* FNV-1a of what a writer and a reader must have alike. */
+static uint64_t add_layout(uint64_t hash, const struct oh__gpu_layout *layout)
+{
+	for (int i = 0; i < layout->classes; i++) {
+		const struct oh__gpu_class *class = &layout->class[i];
+		const uint64_t values[] = {
+			class->last_bytes,  class->algorithm,
+			class->threads,	    class->offset,
+			class->half_bytes,  class->flags_offset,
+			class->flags_bytes, class->slot_bytes};
+
+		for (size_t k = 0; k < sizeof(values) / sizeof(*values); k++)
+			hash = (hash ^ values[k]) * 0x100000001b3u;
+	}
+	return hash;
+}
+
+uint64_t oh__gpu_layout_hash(int ranks, const struct oh__setting_table *given,
+			     uint64_t budget_bytes)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+	struct oh__gpu_layout layout;
+
+	for (int pinned = 0; pinned < 2; pinned++)
+		if (ranks > 1 && oh__gpu_layout_make(&layout, ranks, pinned,
+						     given, budget_bytes))
+			hash = add_layout(hash, &layout);
+	return hash;
+}
+
 const struct oh__gpu_class *
 oh__gpu_layout_find(const struct oh__gpu_layout *layout, uint64_t bytes)
 {

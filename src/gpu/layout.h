@@ -72,6 +72,11 @@ bool oh__gpu_layout_make(struct oh__gpu_layout *layout, int ranks, bool pinned,
 			 const struct oh__setting_table *given,
 			 uint64_t budget_bytes);
 
+/* Of both layouts, with peers' memory and with host memory: ranks that have the
+ * same one find each other's slots. Any number of ranks. */
+uint64_t oh__gpu_layout_hash(int ranks, const struct oh__setting_table *given,
+			     uint64_t budget_bytes);
+
 /* The class of a call of that many bytes, 0 not among them. */
 const struct oh__gpu_class *
 oh__gpu_layout_find(const struct oh__gpu_layout *layout, uint64_t bytes);
