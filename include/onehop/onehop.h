@@ -131,6 +131,7 @@ enum oh_op {
 };
 #define OH_OP_COUNT 5
 
+/* For oh_comm_explain. */
 enum oh_collective {
 	OH_ALL_REDUCE = 0,
 	OH_REDUCE_SCATTER = 1,
@@ -153,8 +154,8 @@ struct oh_unique_id {
 };
 
 /*
- * Fills *id from the kernel's random source. Errors: OH_ERR_INVALID (NULL),
- * OH_ERR_SYSTEM (no random source).
+ * Fills *id from the kernel's random source. Thread: any. Errors:
+ * OH_ERR_INVALID (NULL), OH_ERR_SYSTEM (no random source).
  */
 OH_API enum oh_status oh_unique_id_create(struct oh_unique_id *id);
 
@@ -202,7 +203,8 @@ struct oh_comm_options {
  * without a usable id, rank or number of ranks, gets or causes
  * OH_ERR_TIMEOUT. A rank that is stopped while the ranks set up is waited for
  * until the deadline, or five seconds, and five more by those that wait for
- * rank 0. NULL options: all from the environment.
+ * rank 0. NULL options: all from the environment. Thread: any, several at once
+ * for different communicators or ranks.
  *
  * Ranks of one process need a GPU each. On one GPU they share a context, where
  * the first launch of a kernel or of a graph (the driver's own kernels for
@@ -242,13 +244,13 @@ OH_API enum oh_status oh_comm_create_all(int count, const int *devices,
  * oh_comm_alloc included. Not collective; works in every state; NULL is fine.
  * No call may be in flight on it (oh_comm_abort ends one); on GPU memory: the
  * streams of its calls have been waited for, and no graph with a call of it is
- * launched again.
+ * launched again. Thread: any, while no other one uses it.
  */
 OH_API void oh_comm_destroy(struct oh_comm *comm);
 
 /*
  * Ends a waiting call, here and on the other ranks, with OH_ERR_ABORTED. The
- * communicator stays in that state. Thread: any.
+ * communicator stays in that state. Thread: any. Errors: OH_ERR_INVALID (NULL).
  */
 OH_API enum oh_status oh_comm_abort(struct oh_comm *comm);
 
@@ -271,7 +273,8 @@ struct oh_health {
 
 /*
  * Looks at the communicator and at the processes of its ranks; does not wait.
- * Thread: any.
+ * What calls return is in health->status, not in what this returns. Thread:
+ * any. Errors: OH_ERR_INVALID (NULL, or a size that is none).
  */
 OH_API enum oh_status oh_comm_health(struct oh_comm *comm,
 				     struct oh_health *health);
@@ -291,15 +294,16 @@ OH_API enum oh_status oh_comm_health(struct oh_comm *comm,
 OH_API enum oh_status oh_comm_alloc(struct oh_comm *comm, size_t bytes,
 				    void **pointer);
 
-/* Gives memory of oh_comm_alloc back; NULL is fine. Errors: OH_ERR_INVALID
- * (not a pointer that oh_comm_alloc returned). */
+/* Gives memory of oh_comm_alloc back; NULL is fine. Thread: any. Errors:
+ * OH_ERR_INVALID (not a pointer that oh_comm_alloc returned). */
 OH_API enum oh_status oh_comm_free(struct oh_comm *comm, void *pointer);
 
 /*
  * Collectives.
  *
- * Buffers may have any alignment. In place: send == recv (all-reduce,
- * broadcast), send == recv + rank * count elements (all-gather), recv == send
+ * count is in elements of dtype. Buffers may have any alignment. In place: send
+ * == recv (all-reduce, broadcast), send == recv + rank * count elements
+ * (all-gather), recv == send
  * + rank * count elements (reduce-scatter); any other overlap is
  * OH_ERR_INVALID. count 0 succeeds, waits for nobody and is no call to the
  * others: a rank that passes 0 while others do not is one call behind from then
@@ -451,7 +455,9 @@ struct oh_route {
  * Which path a call on bytes bytes would take and why not the others. bytes is
  * count times the element's size (else OH_ERR_INVALID), as given to the call
  * (for all-gather and reduce-scatter: one rank's part). Not collective. op is
- * ignored for all-gather and broadcast. Thread: any.
+ * ignored for all-gather and broadcast. Thread: any. Errors: OH_ERR_INVALID
+ * (also NULL, a size or a memory that is none, an unknown collective, type or
+ * operation).
  */
 OH_API enum oh_status oh_comm_explain(struct oh_comm *comm,
 				      enum oh_collective collective,
@@ -490,6 +496,7 @@ OH_API const char *oh_collective_name(enum oh_collective collective);
 /* Bytes of one element, 0 for an unknown type. Thread: any. */
 OH_API size_t oh_dtype_bytes(enum oh_dtype dtype);
 
+/* What is told: this and what is graver. */
 enum oh_log_level {
 	OH_LOG_OFF = 0,
 	OH_LOG_ERROR = 1,
