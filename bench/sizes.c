@@ -125,7 +125,7 @@ int bench_default_warmups(uint64_t bytes)
 int bench_default_calls(uint64_t bytes, bool shared)
 {
 	static const struct step steps[] = {
-		{1 << 20, 100}, {16 << 20, 20}, {UINT64_MAX, 5}};
+		{4 << 20, 100}, {16 << 20, 20}, {UINT64_MAX, 5}};
 	int calls = find_step(steps, bytes);
 
 	/* a call then waits for a slice of the GPU's time, some ms */

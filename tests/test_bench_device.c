@@ -41,8 +41,8 @@ static void try_layout(void)
 static void try_defaults(void)
 {
 	tap_ok(bench_default_calls(64, false) == 100 &&
-		       bench_default_calls(1 << 20, false) == 100 &&
-		       bench_default_calls((1 << 20) + 1, false) == 20 &&
+		       bench_default_calls(4 << 20, false) == 100 &&
+		       bench_default_calls((4 << 20) + 1, false) == 20 &&
 		       bench_default_calls((uint64_t)1 << 32, false) == 5,
 	       "calls of a replay by size");
 	tap_ok(bench_default_replays(4 << 20, false) == 1000 &&
