@@ -79,6 +79,11 @@ const char *finding_engine(const struct diagnosis *d)
 	return d->has_log && d->log.engine == LOG_SGLANG ? "SGLang" : "vLLM";
 }
 
+const char *finding_cache(const struct diagnosis *d)
+{
+	return d->has_log && d->log.engine == LOG_SGLANG ? "sglang" : "vllm";
+}
+
 void finding_log_origin(const struct diagnosis *d, uint64_t line,
 			char origin[96])
 {

@@ -24,6 +24,9 @@ extern const struct finding_row findings_of_gates[];
 extern const struct finding_row findings_of_machine[];
 extern const struct finding_row findings_of_run[];
 
+/* A row of findings_of_gates, in a file of its own. */
+bool finding_look_pcie_pair(const struct diagnosis *d, struct finding *finding);
+
 /* printf into a field of a finding. */
 #define FINDING_SAY(field, ...) snprintf((field), sizeof(field), __VA_ARGS__)
 
@@ -46,6 +49,8 @@ bool finding_custom_enabled(const struct diagnosis *d);
 
 /* "vLLM" or "SGLang" */
 const char *finding_engine(const struct diagnosis *d);
+/* The engine's folder in ~/.cache: "vllm", "sglang" */
+const char *finding_cache(const struct diagnosis *d);
 /* "vllm.log:12" */
 void finding_log_origin(const struct diagnosis *d, uint64_t line,
 			char origin[96]);

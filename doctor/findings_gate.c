@@ -187,8 +187,9 @@ static void say_peer_remedy(const struct diagnosis *d, struct finding *finding)
 	if (d->has_log && !strcmp(d->log.p2p_cache_action, "read"))
 		FINDING_SAY(finding->remedy,
 			    "Delete the cached answer and start again: rm "
-			    "~/.cache/vllm/%.120s. It is never tested again "
+			    "~/.cache/%s/%.120s. It is never tested again "
 			    "by itself.",
+			    finding_cache(d),
 			    *d->log.p2p_cache_file
 				    ? d->log.p2p_cache_file
 				    : "gpu_p2p_access_cache_for_*.json");
@@ -202,10 +203,11 @@ static void say_peer_remedy(const struct diagnosis *d, struct finding *finding)
 		FINDING_SAY(finding->remedy,
 			    "Try it with data: onehop probe. If all is right, "
 			    "delete "
-			    "~/.cache/vllm/gpu_p2p_access_cache_for_*.json and "
+			    "~/.cache/%s/gpu_p2p_access_cache_for_*.json and "
 			    "start again. If the driver refuses it, "
 			    "nvidia-smi topo -p2p r says why; if data is "
-			    "wrong, look at IOMMU and ACS.");
+			    "wrong, look at IOMMU and ACS.",
+			    finding_cache(d));
 }
 
 static bool look_p2p_failed(const struct diagnosis *d, struct finding *finding)
@@ -380,45 +382,6 @@ static bool look_depends(const struct diagnosis *d, struct finding *finding)
 	return true;
 }
 
-/* PCIe, two ranks, no test: what was reported to hang or to be wrong. */
-static bool look_pcie_pair(const struct diagnosis *d, struct finding *finding)
-{
-	struct gate_question question;
-	struct oh__from from;
-	const struct oh__host *host = &d->machine.host;
-	bool plain = host->iommu.mode == OH__IOMMU_OFF ||
-		     host->iommu.mode == OH__IOMMU_PASSTHROUGH;
-	bool geforce;
-
-	finding_question(d, &question);
-	if (question.tp != 2 || !finding_custom_enabled(d) ||
-	    gate_pair_nvlink(&question, 0, 1, &from) != GATE_NO)
-		return false;
-	geforce = strstr(d->machine.gpu[question.gpus[0]].name.text,
-			 "GeForce") != NULL;
-	finding->severity = plain && !geforce ? FINDING_INFO : FINDING_WARNING;
-	FINDING_SAY(finding->title,
-		    "Two PCIe GPUs run %s's own kernel on the driver's word",
-		    finding_engine(d));
-	FINDING_SAY(finding->evidence,
-		    "the gate is open at exactly two ranks, and GPU%d and "
-		    "GPU%d have no NVLink%s",
-		    question.gpus[0], question.gpus[1],
-		    geforce ? "; peer access between GeForce cards takes a "
-			      "patched driver"
-			    : "");
-	FINDING_SAY(finding->consequence,
-		    "On machines like this the driver said OK, and the first "
-		    "all-reduce never returned, or each token came out the "
-		    "same. NCCL_P2P_DISABLE does not reach this kernel.");
-	FINDING_SAY(finding->remedy,
-		    "If it hangs at the start, or prints '!!!!': start with "
-		    "--disable-custom-all-reduce. Else boot with iommu=pt, "
-		    "clear ACS redirect, and try it with data: onehop probe, "
-		    "and at each start VLLM_SKIP_P2P_CHECK=0.");
-	return true;
-}
-
 /* The log's word and the rules' word, of the same run. */
 static bool look_contradiction(const struct diagnosis *d,
 			       struct finding *finding)
@@ -535,7 +498,7 @@ const struct finding_row findings_of_gates[] = {
 	{"gate_spans_nodes", look_nodes},
 	{"custom_setup_failed", look_setup_failed},
 	{"custom_disabled_by_flag", look_flag},
-	{"custom_enabled_on_pcie_pair", look_pcie_pair},
+	{"custom_enabled_on_pcie_pair", finding_look_pcie_pair},
 	{"log_contradicts_rules", look_contradiction},
 	{"fusion_off", look_fusion},
 	{"peer_status_unknown", look_depends},

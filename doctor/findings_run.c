@@ -174,10 +174,13 @@ static bool look_cache(const struct diagnosis *d, struct finding *finding)
 		    "IOMMU; its name holds CUDA_VISIBLE_DEVICES and nothing "
 		    "else.");
 	FINDING_SAY(finding->remedy,
-		    "rm ~/.cache/vllm/%.120s (or in VLLM_CACHE_ROOT), and "
-		    "start again: the test takes some seconds.",
+		    "rm ~/.cache/%s/%.120s%s, and start again: the test takes "
+		    "some seconds.",
+		    finding_cache(d),
 		    *d->log.p2p_cache_file ? d->log.p2p_cache_file
-					   : "gpu_p2p_access_cache_for_*.json");
+					   : "gpu_p2p_access_cache_for_*.json",
+		    d->log.engine == LOG_SGLANG ? ""
+						: " (or in VLLM_CACHE_ROOT)");
 	return true;
 }
 

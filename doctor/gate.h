@@ -42,6 +42,14 @@ enum gate_verdict {
 	GATE_DISABLED,
 };
 
+/* Whose word on peer access an engine takes at its start. */
+enum gate_peer_word {
+	GATE_PEER_NOT_SAID,
+	GATE_PEER_DRIVER,
+	GATE_PEER_TEST, /* moves data once, and keeps the answer in a file */
+	GATE_PEER_FILE, /* that file's, says the log */
+};
+
 struct gate_step {
 	const char *id; /* the rule's name, stable: "pcie_more_than_two" */
 	char question[128];
@@ -72,6 +80,7 @@ struct gate {
 	const char *rule; /* the deciding step's id; NULL if none decides */
 	char log_line[320]; /* that the engine prints, "" if none */
 	char summary[256]; /* one sentence for the person */
+	enum gate_peer_word peer_word; /* of vLLM's "custom_all_reduce" */
 	/* GATE_DEPENDS: what happens either way */
 	char if_yes[192], if_no[192];
 	int step_count, override_count, assumed_count;

@@ -196,16 +196,23 @@ static void ask_nvlink(const struct vllm_case *at, struct gate_said *said)
 	confirm(at, "pcie_more_than_two", said);
 }
 
-/* Does it take the driver's word, or move data and see? */
-static bool trusts_driver(const struct vllm_case *at)
+/* Both engines compare with "1" and nothing else (vLLM envs.py). */
+static enum gate_peer_word peer_word(const struct vllm_case *at)
 {
+	const struct log_facts *log = vllm_log(at);
 	char value[48], origin[96];
+	bool skips;
 
+	if (log && *log->p2p_cache_action)
+		return strcmp(log->p2p_cache_action, "read") ? GATE_PEER_TEST
+							     : GATE_PEER_FILE;
 	if (!vllm_has(at->gate, VLLM_SKIP_VARIABLE))
-		return false;
+		return GATE_PEER_TEST;
 	if (gate_setting(at->question, "VLLM_SKIP_P2P_CHECK", value, origin))
-		return gate_is_true(value);
-	return vllm_has(at->gate, VLLM_SKIP_DEFAULT);
+		skips = !strcmp(value, "1");
+	else
+		skips = vllm_has(at->gate, VLLM_SKIP_DEFAULT);
+	return skips ? GATE_PEER_DRIVER : GATE_PEER_TEST;
 }
 
 /* A log of the same machine that settles what the driver was not asked. */
@@ -237,21 +244,40 @@ static void ask_peer_of_log(const struct vllm_case *at, struct gate_said *said)
 				 "two");
 }
 
+/* What is behind an answer of "yes". */
+static const char *peer_basis(enum gate_peer_word word)
+{
+	switch (word) {
+	case GATE_PEER_DRIVER:
+		return "takes the driver's word and moves no data to see";
+	case GATE_PEER_FILE:
+		return "took a cache file's word, says the log: of an earlier "
+		       "test";
+	case GATE_PEER_TEST:
+	case GATE_PEER_NOT_SAID:
+		break;
+	}
+	return "tries it with data and keeps the answer in a cache file: "
+	       "evidence, not proof";
+}
+
 static void ask_peer(const struct vllm_case *at, struct gate_said *said)
 {
+	char value[48], origin[96], who[48] = "this version";
 	size_t used;
 
 	gate_pairs_peer(at->question, said);
 	ask_peer_of_log(at, said);
 	if (said->answer != GATE_YES)
 		return;
+	at->gate->peer_word = peer_word(at);
+	if (at->gate->peer_word != GATE_PEER_FILE &&
+	    vllm_has(at->gate, VLLM_SKIP_VARIABLE) &&
+	    gate_setting(at->question, "VLLM_SKIP_P2P_CHECK", value, origin))
+		GATE_SAY(who, "VLLM_SKIP_P2P_CHECK=%.8s: vLLM", value);
 	used = strlen(said->evidence);
-	snprintf(said->evidence + used, sizeof(said->evidence) - used, "%s",
-		 trusts_driver(at) ? "; this version takes the driver's word "
-				     "and moves no data to see"
-				   : "; this version tries it with data and "
-				     "keeps the result in a cache file, so "
-				     "this is evidence, not proof");
+	snprintf(said->evidence + used, sizeof(said->evidence) - used,
+		 "; %s %s", who, peer_basis(at->gate->peer_word));
 }
 
 static void ask_multiple(const struct vllm_case *at, struct gate_said *said)
@@ -434,44 +460,53 @@ static const struct {
 	 "not below the limit: the next path takes it"},
 };
 
+#define ANY_WORD GATE_PEER_NOT_SAID
+
 static const struct {
 	const char *rule;
 	enum vllm_since since;
+	/* on peer access, with which it makes sense: the driver's, a test's */
+	enum gate_peer_word word;
 	const char *what, *risk;
 } overrides[] = {
-	{"pcie_more_than_two", VLLM_HAS_PCIE_IPC,
+	{"pcie_more_than_two", VLLM_HAS_PCIE_IPC, ANY_WORD,
 	 "VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC=1: another kernel for 2, 4 or "
 	 "8 ranks on PCIe",
 	 "needs a FlashInfer build that has it; peer access is not tried "
 	 "first: with ACS redirect or a translating IOMMU it can hang"},
-	{"pcie_more_than_two", VLLM_ALWAYS,
+	{"pcie_more_than_two", VLLM_ALWAYS, GATE_PEER_DRIVER,
 	 "--tensor-parallel-size 2: this rule does not hold for two ranks",
 	 "the model must fit two GPUs; peer access over PCIe is then used "
 	 "without a test unless VLLM_SKIP_P2P_CHECK=0"},
-	{"pcie_more_than_two", VLLM_ALWAYS,
+	{"pcie_more_than_two", VLLM_ALWAYS, GATE_PEER_TEST,
+	 "--tensor-parallel-size 2: this rule does not hold for two ranks",
+	 "the model must fit two GPUs; peer access over PCIe is then used "
+	 "after a test with data, which is evidence and no proof"},
+	{"pcie_more_than_two", VLLM_ALWAYS, ANY_WORD,
 	 "--disable-custom-all-reduce: silences the warning",
 	 "changes nothing else; VLLM_SKIP_P2P_CHECK does not reach this rule "
 	 "either"},
-	{"world_size_unsupported", VLLM_ALWAYS,
+	{"world_size_unsupported", VLLM_ALWAYS, ANY_WORD,
 	 "--tensor-parallel-size 2, 4, 6 or 8",
 	 "with more than two ranks the NVLink rule comes next"},
-	{"p2p_failed", VLLM_SKIP_VARIABLE,
+	{"p2p_failed", VLLM_SKIP_VARIABLE, GATE_PEER_TEST,
 	 "VLLM_SKIP_P2P_CHECK=1: takes the driver's word instead of the test",
 	 "wrong results or a hang where the driver's word is wrong; no effect "
 	 "where the driver itself says no"},
-	{"p2p_failed", VLLM_ALWAYS,
+	{"p2p_failed", VLLM_ALWAYS, ANY_WORD,
 	 "delete ~/.cache/vllm/gpu_p2p_access_cache_for_*.json: tests again",
 	 "none; the next start takes longer"},
-	{"disabled_by_flag", VLLM_ALWAYS,
+	{"disabled_by_flag", VLLM_ALWAYS, ANY_WORD,
 	 "start without --disable-custom-all-reduce",
 	 "somebody may have set it because of a hang: look first"},
-	{"visible_devices_uuid", VLLM_ALWAYS,
+	{"visible_devices_uuid", VLLM_ALWAYS, ANY_WORD,
 	 "CUDA_VISIBLE_DEVICES with numbers, CUDA_DEVICE_ORDER=PCI_BUS_ID",
 	 "numbers change when cards do"},
-	{NULL, VLLM_ALWAYS, "--disable-custom-all-reduce: NCCL takes over",
+	{NULL, VLLM_ALWAYS, ANY_WORD,
+	 "--disable-custom-all-reduce: NCCL takes over",
 	 "a small message takes as long as NCCL needs; the way out where "
 	 "peer access hangs or returns wrong data"},
-	{NULL, VLLM_SKIP_VARIABLE,
+	{NULL, VLLM_SKIP_VARIABLE, GATE_PEER_DRIVER,
 	 "VLLM_SKIP_P2P_CHECK=0: tries peer access with data at the start",
 	 "a copy can pass where a kernel's own stores fail; the result is "
 	 "cached and not tried again after a new driver"},
@@ -488,6 +523,12 @@ static bool is_refused(const struct vllm_case *at, const char *what)
 	return said.answer == GATE_NO;
 }
 
+static bool word_fits(const struct vllm_case *at, enum gate_peer_word word)
+{
+	return word == ANY_WORD || (word == GATE_PEER_DRIVER) ==
+					   (peer_word(at) == GATE_PEER_DRIVER);
+}
+
 static void say_overrides(const struct vllm_case *at)
 {
 	const char *rule = at->gate->rule;
@@ -499,7 +540,8 @@ static void say_overrides(const struct vllm_case *at)
 		bool fits = rule ? of && !strcmp(of, rule) : !of;
 
 		if (fits && !is_refused(at, overrides[i].what) &&
-		    vllm_has(at->gate, overrides[i].since))
+		    vllm_has(at->gate, overrides[i].since) &&
+		    word_fits(at, overrides[i].word))
 			gate_override(at->gate, overrides[i].what,
 				      overrides[i].risk);
 	}

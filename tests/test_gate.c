@@ -8,6 +8,14 @@
 
 #include "gate_asker.h"
 
+static bool overrides(const struct gate *gate, const char *what)
+{
+	for (int i = 0; i < gate->override_count; i++)
+		if (strstr(gate->overrides[i].what, what))
+			return true;
+	return false;
+}
+
 /* The chain's rules: what an answer makes of the verdict. */
 static void try_frame(void)
 {
@@ -431,6 +439,19 @@ static void try_releases(void)
 	gate = ask("custom_all_reduce");
 	tap_ok(strstr(step_of(gate, "p2p_failed")->evidence, "with data"),
 	       "unless it is told to test");
+	tap_ok(!overrides(gate, "VLLM_SKIP_P2P_CHECK"),
+	       "which is not offered then");
+	snprintf(machine.variables[0].value, OH__TEXT_BYTES, "true");
+	gate = ask("custom_all_reduce");
+	tap_ok(strstr(step_of(gate, "p2p_failed")->evidence, "with data"),
+	       "nothing but 1 takes the driver's word");
+	machine.variable_count = 0;
+	gate = ask("custom_all_reduce");
+	tap_ok(overrides(gate, "VLLM_SKIP_P2P_CHECK=0"), "else it is offered");
+	set_version("0.6.6");
+	gate = ask("custom_all_reduce");
+	tap_ok(!overrides(gate, "VLLM_SKIP_P2P_CHECK"),
+	       "but not in a version that tests by itself");
 
 	set_version("0.30");
 	set_variable("VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC", "1");
