@@ -161,9 +161,30 @@ static enum oh_status ask_gates(struct diagnosis *d)
 	return OH_OK;
 }
 
-/* What the engine's calls take now, by its log or by its rules. */
+/* The path before the engine's own kernel, or behind it, that takes the
+ * messages, where that is neither NCCL nor not known; NULL else. */
+static const char *other_path(const struct diagnosis *d)
+{
+	static const char *const measured[] = {"CUSTOM", "PYNCCL",
+					       "TORCH_DISTRIBUTED"};
+	const char *path = NULL;
+
+	for (int i = 0; i < d->gate_count; i++)
+		if (!strcmp(d->gates[i].feature, "dispatch"))
+			path = d->gates[i].rule;
+	for (size_t i = 0; path && i < sizeof(measured) / sizeof(*measured);
+	     i++)
+		if (!strcmp(path, measured[i]))
+			path = NULL;
+	return path;
+}
+
+/* What the engine's calls take now, by its log or by its rules; the table of
+ * times has no rows for other paths. */
 static const char *path_now(const struct diagnosis *d)
 {
+	if (other_path(d))
+		return other_path(d);
 	if (d->has_log && d->log.custom == LOG_CUSTOM_ENABLED)
 		return "custom";
 	if (d->has_log && d->log.custom)

@@ -5,6 +5,7 @@
  * the tables asks is here.
  */
 #include "doctor/findings.h"
+#include "doctor/gate_vllm.h"
 
 void finding_question(const struct diagnosis *d, struct gate_question *question)
 {
@@ -72,6 +73,19 @@ bool finding_custom_enabled(const struct diagnosis *d)
 	if (d->has_log && d->log.custom != LOG_CUSTOM_UNKNOWN)
 		return d->log.custom == LOG_CUSTOM_ENABLED;
 	return gate && gate->verdict == GATE_ENABLED;
+}
+
+const char *finding_goes(const struct diagnosis *d, char text[112])
+{
+	const struct gate *gate = finding_gate(d, "dispatch");
+	const char *path = gate ? gate->rule : NULL;
+
+	if (!path || !strcmp(path, "PYNCCL") || !strcmp(path, "CUSTOM"))
+		snprintf(text, 112, "Every all-reduce goes to NCCL");
+	else
+		snprintf(text, 112, "What a decode step sends goes to %.50s",
+			 vllm_path_words(path));
+	return text;
 }
 
 const char *finding_engine(const struct diagnosis *d)

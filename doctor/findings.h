@@ -47,6 +47,9 @@ void finding_rule_evidence(const struct diagnosis *d, const char *rule,
 /* Is the engine's own kernel in use, by its log or by its rules? */
 bool finding_custom_enabled(const struct diagnosis *d);
 
+/* "Every all-reduce goes to NCCL", or where else by the engine's dispatch. */
+const char *finding_goes(const struct diagnosis *d, char text[112]);
+
 /* "vLLM" or "SGLang" */
 const char *finding_engine(const struct diagnosis *d);
 /* The engine's folder in ~/.cache: "vllm", "sglang" */

@@ -241,6 +241,8 @@ static bool look_p2p_failed(const struct diagnosis *d, struct finding *finding)
 
 static bool look_world_size(const struct diagnosis *d, struct finding *finding)
 {
+	char goes[112];
+
 	if (!closed_by(d, "world_size_unsupported"))
 		return false;
 	finding->severity = FINDING_PROBLEM;
@@ -257,8 +259,8 @@ static bool look_world_size(const struct diagnosis *d, struct finding *finding)
 	finding_rule_evidence(d, "world_size_unsupported", finding->evidence,
 			      sizeof(finding->evidence));
 	FINDING_SAY(finding->consequence,
-		    "Every all-reduce goes to NCCL, and nothing else about the "
-		    "machine was looked at.");
+		    "%s, and nothing else about the machine was looked at.",
+		    finding_goes(d, goes));
 	FINDING_SAY(finding->remedy,
 		    "--tensor-parallel-size 2, 4, 6 or 8, if heads and memory "
 		    "allow it. With more than two ranks the rule on NVLink "
@@ -268,6 +270,8 @@ static bool look_world_size(const struct diagnosis *d, struct finding *finding)
 
 static bool look_extension(const struct diagnosis *d, struct finding *finding)
 {
+	char goes[112];
+
 	if (!closed_by(d, "extension_missing"))
 		return false;
 	finding->severity = FINDING_PROBLEM;
@@ -275,8 +279,8 @@ static bool look_extension(const struct diagnosis *d, struct finding *finding)
 		    finding_engine(d));
 	finding_rule_evidence(d, "extension_missing", finding->evidence,
 			      sizeof(finding->evidence));
-	FINDING_SAY(finding->consequence,
-		    "Every all-reduce goes to NCCL, on any hardware.");
+	FINDING_SAY(finding->consequence, "%s, whatever the hardware.",
+		    finding_goes(d, goes));
 	FINDING_SAY(finding->remedy,
 		    "Install a released package for this CUDA version, or "
 		    "build with the CUDA toolkit present.");
@@ -338,6 +342,7 @@ static bool look_flag(const struct diagnosis *d, struct finding *finding)
 {
 	enum gate_answer open =
 		others_open(finding_gate(d, "custom_all_reduce"));
+	char goes[112];
 
 	if (!closed_by(d, "disabled_by_flag") || d->tp == 1)
 		return false;
@@ -347,7 +352,7 @@ static bool look_flag(const struct diagnosis *d, struct finding *finding)
 		    "%s's own all-reduce is switched off by a flag",
 		    finding_engine(d));
 	say_flag_evidence(d, finding);
-	FINDING_SAY(finding->consequence, "Every all-reduce goes to NCCL; %s.",
+	FINDING_SAY(finding->consequence, "%s; %s.", finding_goes(d, goes),
 		    open == GATE_YES
 			    ? "no other rule stands against the kernel here"
 		    : open == GATE_NO
@@ -431,7 +436,7 @@ static bool look_contradiction(const struct diagnosis *d,
 static bool look_setup_failed(const struct diagnosis *d,
 			      struct finding *finding)
 {
-	char origin[96];
+	char origin[96], goes[112];
 
 	if (!d->has_log || d->log.custom != LOG_CUSTOM_SETUP_FAILED)
 		return false;
@@ -442,8 +447,8 @@ static bool look_setup_failed(const struct diagnosis *d,
 	FINDING_SAY(finding->evidence, "\"%.180s\" (%s)", d->log.custom_text,
 		    origin);
 	FINDING_SAY(finding->consequence,
-		    "Every all-reduce goes to NCCL, although the rules let the "
-		    "kernel through.");
+		    "%s, although the rules let the kernel through.",
+		    finding_goes(d, goes));
 	FINDING_SAY(finding->remedy,
 		    "Read the lines behind %s. Known causes: containers "
 		    "without a common IPC namespace (--ipc=host), and "

@@ -100,6 +100,9 @@ const struct log_facts *vllm_log(const struct vllm_case *at);
 /* Was it one of the conditions of a single call that closed the gate? */
 bool vllm_closed_per_call(const struct gate *gate);
 
+/* "NCCL" for "PYNCCL", and so on: the dispatch's rules for people. */
+const char *vllm_path_words(const char *name);
+
 /* The gates' files. */
 void vllm_ask_custom(const struct vllm_case *at);
 void vllm_ask_symm_mem(const struct vllm_case *at);

@@ -16,6 +16,7 @@
 	" To silence this warning, specify disable_custom_all_reduce=True "    \
 	"explicitly."
 #define NCCL_TAKES "NCCL takes every message"
+#define NEXT_TAKES "the next path takes every message"
 
 /* CUSTOM_ALL_REDUCE_MAX_SIZES; values above the base are cut to it. */
 static const struct vllm_size_row max_sizes[] = {
@@ -400,11 +401,11 @@ static const struct {
 	const char *rule, *summary, *log_line;
 } closed[] = {
 	{"disabled_by_flag",
-	 "vLLM's own all-reduce is switched off by a flag; " NCCL_TAKES ".",
+	 "vLLM's own all-reduce is switched off by a flag; " NEXT_TAKES ".",
 	 ""},
 	{"single_rank", "One rank: there is nothing to reduce.", ""},
 	{"extension_missing",
-	 "vLLM's own all-reduce is not in this build; " NCCL_TAKES ".",
+	 "vLLM's own all-reduce is not in this build; " NEXT_TAKES ".",
 	 "Custom allreduce is disabled because of missing custom allreduce "
 	 "library"},
 	{"spans_nodes",

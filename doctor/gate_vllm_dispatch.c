@@ -29,21 +29,30 @@ enum path {
 
 struct path_row {
 	const char *name; /* as vLLM prints it */
+	const char *words;
 	bool has_gate;
 	enum vllm_feature gate;
 };
 
 static const struct path_row paths[] = {
-	[PATH_FUSION] = {"ALLREDUCE_RMS_FUSION", true, VLLM_RMS_FUSION},
-	[PATH_NCCL_SYMM] = {"NCCL_SYMM_MEM", true, VLLM_NCCL_SYMM_MEM},
-	[PATH_QUICK_REDUCE] = {"QUICK_REDUCE", false, 0},
-	[PATH_PCIE_IPC] = {"FLASHINFER_PCIE_IPC", true, VLLM_PCIE_IPC},
-	[PATH_FLASHINFER] = {"FLASHINFER", true, VLLM_FLASHINFER},
-	[PATH_AITER] = {"AITER_CUSTOM", false, 0},
-	[PATH_CUSTOM] = {"CUSTOM", true, VLLM_CUSTOM_ALL_REDUCE},
-	[PATH_SYMM_MEM] = {"SYMM_MEM", true, VLLM_SYMM_MEM},
-	[PATH_PYNCCL] = {"PYNCCL", false, 0},
-	[PATH_TORCH] = {"TORCH_DISTRIBUTED", false, 0},
+	[PATH_FUSION] = {"ALLREDUCE_RMS_FUSION",
+			 "the fusion of all-reduce and RMSNorm", true,
+			 VLLM_RMS_FUSION},
+	[PATH_NCCL_SYMM] = {"NCCL_SYMM_MEM", "NCCL's symmetric memory", true,
+			    VLLM_NCCL_SYMM_MEM},
+	[PATH_QUICK_REDUCE] = {"QUICK_REDUCE", "quick all-reduce", false, 0},
+	[PATH_PCIE_IPC] = {"FLASHINFER_PCIE_IPC",
+			   "FlashInfer's all-reduce over PCIe", true,
+			   VLLM_PCIE_IPC},
+	[PATH_FLASHINFER] = {"FLASHINFER", "FlashInfer's all-reduce", true,
+			     VLLM_FLASHINFER},
+	[PATH_AITER] = {"AITER_CUSTOM", "AITER's all-reduce", false, 0},
+	[PATH_CUSTOM] = {"CUSTOM", "vLLM's own all-reduce", true,
+			 VLLM_CUSTOM_ALL_REDUCE},
+	[PATH_SYMM_MEM] = {"SYMM_MEM", "torch's symmetric memory", true,
+			   VLLM_SYMM_MEM},
+	[PATH_PYNCCL] = {"PYNCCL", "NCCL", false, 0},
+	[PATH_TORCH] = {"TORCH_DISTRIBUTED", "torch.distributed", false, 0},
 };
 
 /* Newest first; each era's first release. In 0.30 NCCL's symmetric memory is
@@ -67,6 +76,14 @@ static const struct {
 	  PATH_PYNCCL, PATH_TORCH}},
 	{VLLM_ALWAYS, {PATH_CUSTOM, PATH_PYNCCL, PATH_TORCH}},
 };
+
+const char *vllm_path_words(const char *name)
+{
+	for (size_t i = 1; i < COUNT(paths); i++)
+		if (!strcmp(paths[i].name, name))
+			return paths[i].words;
+	return name;
+}
 
 static const enum path *order_of(struct gate *gate)
 {

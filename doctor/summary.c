@@ -5,15 +5,22 @@
 #include <string.h>
 
 #include "doctor/diagnosis.h"
+#include "doctor/gate_vllm.h"
 
 #define SAY(line, ...) snprintf((line)->text, sizeof((line)->text), __VA_ARGS__)
 
-static const struct gate *custom_gate(const struct diagnosis *d)
+static const struct gate *gate_of(const struct diagnosis *d,
+				  const char *feature)
 {
 	for (int i = 0; i < d->gate_count; i++)
-		if (!strcmp(d->gates[i].feature, "custom_all_reduce"))
+		if (!strcmp(d->gates[i].feature, feature))
 			return &d->gates[i];
 	return NULL;
+}
+
+static const struct gate *custom_gate(const struct diagnosis *d)
+{
+	return gate_of(d, "custom_all_reduce");
 }
 
 static const char *engine_name(const char *engine)
@@ -48,34 +55,117 @@ static const char *unknown_step(const struct gate *gate)
 	return "a rule";
 }
 
+/* What is on its way: "a message of 12288 bytes". */
+static const char *message(const struct gate *gate, char text[48])
+{
+	if (gate->bytes)
+		snprintf(text, 48, "a message of %llu bytes",
+			 (unsigned long long)gate->bytes);
+	else
+		snprintf(text, 48, "the messages of a decode step");
+	return text;
+}
+
+/* "torch's symmetric memory (SYMM_MEM)"; of NCCL how it goes. */
+static const char *taker(const struct diagnosis *d, const char *path,
+			 char text[96])
+{
+	char way[16];
+
+	if (!strcmp(path, "PYNCCL"))
+		snprintf(text, 96, "NCCL%s", transport(d, way));
+	else
+		snprintf(text, 96, "%s (%s)", vllm_path_words(path), path);
+	return text;
+}
+
+static void say_disabled(const struct diagnosis *d, const struct gate *gate,
+			 struct summary_line *line)
+{
+	const struct gate *dispatch = gate_of(d, "dispatch");
+	const char *path = dispatch ? dispatch->rule : NULL;
+	char rule[64] = "", what[48], who[96];
+
+	if (gate->rule)
+		snprintf(rule, sizeof(rule), ", by rule %.50s", gate->rule);
+	/* at its start, and not for this message */
+	if (!path || (!strcmp(path, "PYNCCL") && !vllm_closed_per_call(gate)))
+		snprintf(what, sizeof(what), "all");
+	else
+		message(gate, what);
+	if (dispatch && !path)
+		SAY(line,
+		    "%s's own all-reduce at %d ranks%s; %s takes %s, if it "
+		    "accepts",
+		    engine_name(gate->engine), gate->tp, rule,
+		    taker(d, unknown_step(dispatch), who), message(gate, what));
+	else
+		SAY(line, "%s's own all-reduce at %d ranks%s; %s takes %s",
+		    engine_name(gate->engine), gate->tp, rule,
+		    taker(d, path ? path : "PYNCCL", who), what);
+}
+
+/* Another path comes first, or may. */
+static void say_before(const struct diagnosis *d, const struct gate *gate,
+		       struct summary_line *line)
+{
+	const struct gate *dispatch = gate_of(d, "dispatch");
+	const char *engine = engine_name(gate->engine);
+	char what[48], who[96];
+
+	if (!dispatch->rule)
+		SAY(line,
+		    "%s's own all-reduce at %d ranks: no rule closes it; "
+		    "whether %s comes before it cannot be told",
+		    engine, gate->tp, taker(d, unknown_step(dispatch), who));
+	else if (gate->verdict == GATE_ENABLED)
+		SAY(line,
+		    "%s takes %s at %d ranks; %s's own all-reduce is on, and "
+		    "comes after it",
+		    taker(d, dispatch->rule, who), message(gate, what),
+		    gate->tp, engine);
+	else
+		SAY(line,
+		    "%s takes %s at %d ranks; of %s's own all-reduce %s cannot "
+		    "be told",
+		    taker(d, dispatch->rule, who), message(gate, what),
+		    gate->tp, engine, unknown_step(gate));
+}
+
 static void say_verdict(const struct diagnosis *d, const struct gate *gate,
 			struct summary_line *line)
 {
+	static const enum summary_tone tones[] = {
+		[GATE_DEPENDS] = SUMMARY_DOUBT,
+		[GATE_ENABLED] = SUMMARY_GOOD,
+		[GATE_DISABLED] = SUMMARY_BAD,
+	};
+	const struct gate *dispatch = gate_of(d, "dispatch");
 	const char *engine = engine_name(gate->engine);
-	char way[16];
+	bool enabled = gate->verdict == GATE_ENABLED;
+	bool own =
+		dispatch && dispatch->rule && !strcmp(dispatch->rule, "CUSTOM");
+	char what[48];
 
 	line->label = gate_verdict_name(gate->verdict);
-	switch (gate->verdict) {
-	case GATE_DISABLED:
-		line->tone = SUMMARY_BAD;
+	line->tone = tones[gate->verdict];
+	if (gate->verdict == GATE_DISABLED)
+		say_disabled(d, gate, line);
+	else if (dispatch && !own && (enabled || dispatch->rule))
+		say_before(d, gate, line);
+	else if (own)
 		SAY(line,
-		    "%s's own all-reduce at %d ranks%s%s; NCCL%s takes all",
-		    engine, gate->tp, gate->rule ? ", by rule " : "",
-		    gate->rule ? gate->rule : "", transport(d, way));
-		break;
-	case GATE_ENABLED:
-		line->tone = SUMMARY_GOOD;
+		    "%s's own all-reduce takes %s at %d ranks: no rule closes "
+		    "it",
+		    engine, message(gate, what), gate->tp);
+	else if (enabled)
 		SAY(line, "%s's own all-reduce at %d ranks: no rule closes it",
 		    engine, gate->tp);
-		break;
-	case GATE_DEPENDS:
-		line->tone = SUMMARY_DOUBT;
+	else
 		SAY(line,
 		    "%s's own all-reduce at %d ranks: %s cannot be told from "
 		    "what was given",
 		    engine, gate->tp, unknown_step(gate));
-		break;
-	}
 }
 
 /* NCCL's rules where they are what was asked for; NULL else. */

@@ -325,8 +325,16 @@ static void try_flag(void)
 	begin_log(LOG_VLLM);
 	d.log.disable_custom = LOG_YES;
 	EXPECT("switched off", "custom_disabled_by_flag");
-	tap_ok(find("custom_disabled_by_flag")->severity == FINDING_WARNING,
+	tap_ok(find("custom_disabled_by_flag")->severity == FINDING_WARNING &&
+		       has_text("custom_disabled_by_flag", "goes to NCCL; no"),
 	       "where nothing else stands against it");
+	begin(8, "NVIDIA H100 80GB HBM3", OH__LINK_NV);
+	begin_log(LOG_VLLM);
+	d.log.disable_custom = LOG_YES;
+	collect();
+	tap_ok(has_text("custom_disabled_by_flag",
+			"goes to the fusion of all-reduce and RMSNorm; no"),
+	       "where another path takes over");
 	begin_eight();
 	begin_log(LOG_VLLM);
 	d.log.disable_custom = LOG_YES;

@@ -31,6 +31,22 @@ static struct gate *add_gate(enum gate_verdict verdict, const char *rule)
 	return gate;
 }
 
+/* Which path takes a message of 12288 bytes; NULL: that hangs on id. */
+static void dispatch(const char *rule, const char *id)
+{
+	struct gate *gate = &d.gates[1];
+
+	d.gate_count = 2;
+	memset(gate, 0, sizeof(*gate));
+	gate->engine = "vllm";
+	gate->feature = "dispatch";
+	gate->tp = d.tp;
+	gate->rule = rule;
+	gate->verdict = rule ? GATE_ENABLED : GATE_DEPENDS;
+	gate->step_count = 1;
+	gate->steps[0].id = id;
+}
+
 static void add_finding(enum finding_severity severity, const char *remedy)
 {
 	struct finding *finding = &d.findings[d.finding_count++];
@@ -93,6 +109,54 @@ static void try_what(void)
 	expect(1, "enabled", "SGLang's own all-reduce, says its log");
 	d.log.custom = LOG_CUSTOM_DISABLED;
 	expect(1, "disabled", "SGLang's own all-reduce, says its log");
+}
+
+/* The first line names what takes a message, where that is known. */
+static void try_dispatch(void)
+{
+	struct gate *own;
+
+	begin(8);
+	own = add_gate(GATE_ENABLED, NULL);
+	dispatch("CUSTOM", NULL);
+	expect(1, "enabled",
+	       "vLLM's own all-reduce takes the messages of a decode step at 8 "
+	       "ranks: no rule closes it");
+	dispatch("ALLREDUCE_RMS_FUSION", NULL);
+	expect(1, "enabled",
+	       "the fusion of all-reduce and RMSNorm (ALLREDUCE_RMS_FUSION) "
+	       "takes the messages of a decode step at 8 ranks; vLLM's own "
+	       "all-reduce is on, and comes after it");
+	dispatch(NULL, "FLASHINFER");
+	expect(1, "enabled",
+	       "no rule closes it; whether FlashInfer's all-reduce "
+	       "(FLASHINFER) comes before it cannot be told");
+	own->verdict = GATE_DEPENDS;
+	own->step_count = 1;
+	own->steps[0].id = "p2p_failed";
+	expect(1, "depends", "at 8 ranks: p2p_failed cannot be told");
+	dispatch("FLASHINFER", NULL);
+	expect(1, "depends",
+	       "FlashInfer's all-reduce (FLASHINFER) takes the messages of a "
+	       "decode step at 8 ranks; of vLLM's own all-reduce p2p_failed");
+
+	begin(8);
+	own = add_gate(GATE_DISABLED, "disabled_by_flag");
+	dispatch("PYNCCL", NULL);
+	expect(1, "disabled", "by rule disabled_by_flag; NCCL takes all");
+	dispatch("SYMM_MEM", NULL);
+	own->bytes = 12288;
+	expect(1, "disabled",
+	       "by rule disabled_by_flag; torch's symmetric memory (SYMM_MEM) "
+	       "takes a message of 12288 bytes");
+	dispatch(NULL, "FLASHINFER_PCIE_IPC");
+	expect(1, "disabled",
+	       "FlashInfer's all-reduce over PCIe (FLASHINFER_PCIE_IPC) takes "
+	       "a message of 12288 bytes, if it accepts");
+	own->rule = "too_large";
+	dispatch("PYNCCL", NULL);
+	expect(1, "disabled",
+	       "by rule too_large; NCCL takes a message of 12288 bytes");
 }
 
 /* Where NCCL's rules are all that was asked for. */
@@ -189,6 +253,7 @@ static void try_next(void)
 int main(void)
 {
 	try_what();
+	try_dispatch();
 	try_transport();
 	try_cost();
 	try_next();

@@ -47,6 +47,15 @@ out=$(onehop doctor --engine nccl glm5-eight-rtx-pro-6000/report.txt | head -n 1
 is "$out" "transport   NCCL goes through host memory (SHM) at 8 ranks, by rule level_allows" \
 	"NCCL alone is asked: the first line is about it"
 
+
+# what takes a message, where another path comes before the engine's own kernel
+out=$(onehop doctor --engine vllm@0.30 --tokens-per-second 50 \
+	eight-nvswitch/report.txt glm5-eight-rtx-pro-6000/config.json | head -n 4 | tr -s ' \n' ' ')
+has "$out" "the fusion of all-reduce and RMSNorm (ALLREDUCE_RMS_FUSION) takes a message" \
+	"the first line names the path that the dispatch names"
+has "$out" "156 all-reduces a token of 12288 bytes; no time is known for them" \
+	"and no other path's times are taken for its"
+
 # as far as the flags go: no GPU is visible
 told=$(tr -s ' \n' ' ' <"$page" |
 	grep -oE 'onehop (probe|bench --memory device)( --?[a-z]+ [0-9a-zA-Z]+)*' | sort -u)
