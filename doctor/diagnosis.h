@@ -47,7 +47,7 @@ struct finding {
 	char title[160];
 	char evidence[320]; /* with its origin */
 	char consequence[256];
-	char remedy[320];
+	char remedy[384];
 };
 
 /* As the command line has them; zero or NULL: not given. */

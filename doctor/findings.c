@@ -75,12 +75,26 @@ bool finding_custom_enabled(const struct diagnosis *d)
 	return gate && gate->verdict == GATE_ENABLED;
 }
 
+/* The first step of a chain that cannot be told; NULL: there is none. */
+static const char *unknown_step(const struct gate *gate)
+{
+	for (int i = 0; i < gate->step_count; i++)
+		if (gate->steps[i].answer == GATE_UNKNOWN)
+			return gate->steps[i].id;
+	return NULL;
+}
+
 const char *finding_goes(const struct diagnosis *d, char text[112])
 {
 	const struct gate *gate = finding_gate(d, "dispatch");
 	const char *path = gate ? gate->rule : NULL;
+	const char *open = gate && !path ? unknown_step(gate) : NULL;
 
-	if (!path || !strcmp(path, "PYNCCL") || !strcmp(path, "CUSTOM"))
+	if (open)
+		snprintf(text, 112,
+			 "Every all-reduce goes to NCCL, unless %.50s takes it",
+			 vllm_path_words(open));
+	else if (!path || !strcmp(path, "PYNCCL") || !strcmp(path, "CUSTOM"))
 		snprintf(text, 112, "Every all-reduce goes to NCCL");
 	else
 		snprintf(text, 112, "What a decode step sends goes to %.50s",

@@ -47,7 +47,7 @@ void finding_rule_evidence(const struct diagnosis *d, const char *rule,
 /* Is the engine's own kernel in use, by its log or by its rules? */
 bool finding_custom_enabled(const struct diagnosis *d);
 
-/* "Every all-reduce goes to NCCL", or where else by the engine's dispatch. */
+/* "Every all-reduce goes to NCCL", or where else by the dispatch. */
 const char *finding_goes(const struct diagnosis *d, char text[112]);
 
 /* "vLLM" or "SGLang" */
@@ -62,6 +62,11 @@ void finding_origin(const struct diagnosis *d, struct oh__from from, char *text,
 		    size_t bytes);
 /* Has every pair of ranks (or of GPUs, without ranks) NVLink? */
 bool finding_all_nvlink(const struct diagnosis *d);
+/* Is ACS redirecting or the IOMMU translating, by what was given? */
+bool finding_peers_at_risk(const struct diagnosis *d);
+/* Would NCCL_P2P_LEVEL=SYS take NCCL from host memory to peers' memory, where
+ * the driver says OK for the pairs? */
+bool finding_level_helps(const struct diagnosis *d);
 /* "156 all-reduces a token at 17 to 57 us each: 2.7 to 8.9 ms of 17.4 ms (15 to
  * 51 %)", "" if that is not known. */
 void finding_share(const struct diagnosis *d, const char *path, char *text,

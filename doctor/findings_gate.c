@@ -6,6 +6,9 @@
  */
 #include "doctor/findings.h"
 
+#define PCIE_IPC "VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC"
+#define BENCH "onehop bench --memory device --ranks %d --peer nccl"
+
 static bool closed_by(const struct diagnosis *d, const char *rule)
 {
 	const char *found = finding_rule(d);
@@ -27,21 +30,75 @@ static enum gate_answer peers(const struct diagnosis *d, struct gate_said *said)
 }
 
 /* Of an engine that has another kernel, for 2, 4 or 8 ranks on PCIe. */
-static const char *other_kernel(const struct diagnosis *d)
+static void say_other_kernel(const struct diagnosis *d, char text[80])
 {
-	return !strcmp(finding_engine(d), "SGLang")
-		       ? "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE=1"
-		       : "vLLM 0.30 with "
-			 "VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC=1";
+	const struct gate *gate = finding_gate(d, "custom_all_reduce");
+	bool has = gate && version_at_least(&gate->version, "0.30") &&
+		   !gate->version_assumed;
+
+	if (!strcmp(finding_engine(d), "SGLang"))
+		snprintf(text, 80, "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE=1");
+	else
+		snprintf(text, 80, "%s" PCIE_IPC "=1",
+			 has ? "" : "vLLM 0.30 with ");
+}
+
+/* Is it one to try: for so many ranks, and not switched on? */
+static bool may_try_kernel(const struct diagnosis *d)
+{
+	bool sglang = !strcmp(finding_engine(d), "SGLang");
+	struct gate_question question;
+	char value[48], origin[96];
+
+	finding_question(d, &question);
+	return (d->tp == 4 || d->tp == 8) &&
+	       (!gate_setting(&question,
+			      sglang ? "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE"
+				     : PCIE_IPC,
+			      value, origin) ||
+		!gate_is_true(value));
+}
+
+/* The driver grants peer access. What the server can be started with comes
+ * first, and then what tells whether it was worth it. */
+static void say_what_to_try(const struct diagnosis *d, struct finding *finding)
+{
+	bool level = finding_level_helps(d), kernel = may_try_kernel(d);
+	bool risk = finding_peers_at_risk(d);
+	int ranks = d->tp > 2 ? d->tp : 4;
+	char other[80];
+
+	say_other_kernel(d, other);
+	if (!level && !kernel) {
+		FINDING_SAY(finding->remedy,
+			    "Time a call of NCCL and one of Onehop: " BENCH
+			    ". No setting opens this rule itself.",
+			    ranks);
+		return;
+	}
+	FINDING_SAY(finding->remedy,
+		    "%s %s%s%.60s; time NCCL %s: " BENCH ". %s%sNo setting "
+		    "opens this rule itself.",
+		    risk ? "Mend what is said of ACS and IOMMU, then try"
+			 : "Try",
+		    level ? "NCCL_P2P_LEVEL=SYS" : "",
+		    level && kernel ? ", or " : "", kernel ? other : "",
+		    level ? "with and without that level" : "as it is", ranks,
+		    risk ? "" : "Not where onehop probe finds a fault. ",
+		    kernel ? "The kernel needs a FlashInfer build that has "
+			     "it. "
+			   : "");
 }
 
 /* No setting opens the rule itself. What is worth trying hangs on what the
- * driver says, and the cheapest comes first. */
+ * driver says. */
 static void say_pcie_remedy(const struct diagnosis *d, struct finding *finding)
 {
 	struct gate_said said;
 	enum gate_answer peer = peers(d, &said);
+	char other[80];
 
+	say_other_kernel(d, other);
 	if (peer == GATE_NO)
 		FINDING_SAY(finding->remedy,
 			    "No kernel over PCIe can help, as the driver "
@@ -53,21 +110,15 @@ static void say_pcie_remedy(const struct diagnosis *d, struct finding *finding)
 			    "topo -p2p r; nvidia-smi topo -p2p w. If it says "
 			    "OK, %s is another kernel (2, 4 or 8 ranks, where "
 			    "the FlashInfer build has it).",
-			    other_kernel(d));
+			    other);
 	else
-		FINDING_SAY(finding->remedy,
-			    "Time a call of NCCL and one of Onehop: onehop "
-			    "bench --memory device --ranks %d -b 4K -e 64K -f "
-			    "2 --peer nccl, and again with "
-			    "NCCL_P2P_LEVEL=SYS. Another kernel: %s (2, 4 or 8 "
-			    "ranks, where the FlashInfer build has it). No "
-			    "setting opens this rule itself.",
-			    d->tp > 2 ? d->tp : 4, other_kernel(d));
+		say_what_to_try(d, finding);
 }
 
 static bool look_pcie(const struct diagnosis *d, struct finding *finding)
 {
 	const char *engine = finding_engine(d);
+	char goes[112];
 
 	if (!closed_by(d, "pcie_more_than_two"))
 		return false;
@@ -88,8 +139,8 @@ static bool look_pcie(const struct diagnosis *d, struct finding *finding)
 		      sizeof(finding->consequence));
 	if (!*finding->consequence)
 		FINDING_SAY(finding->consequence,
-			    "Every all-reduce goes to NCCL, two in each layer "
-			    "of each token.");
+			    "%s, two in each layer of each token.",
+			    finding_goes(d, goes));
 	say_pcie_remedy(d, finding);
 	return true;
 }

@@ -28,6 +28,11 @@ static bool has_translation(const struct diagnosis *d)
 	       d->machine.host.iommu.mode == OH__IOMMU_TRANSLATED;
 }
 
+bool finding_peers_at_risk(const struct diagnosis *d)
+{
+	return has_acs(d) || has_translation(d);
+}
+
 static bool look_acs(const struct diagnosis *d, struct finding *finding)
 {
 	char origin[96];

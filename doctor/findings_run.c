@@ -17,6 +17,25 @@ static const char *transport_of(const struct diagnosis *d)
 	return gate && gate->transport ? gate->transport : "depends";
 }
 
+bool finding_level_helps(const struct diagnosis *d)
+{
+	const char *transport = transport_of(d);
+	const struct gate *gate = finding_gate(d, "transport");
+	const struct gate_step *level = finding_step(gate, "level_allows");
+	const struct gate_step *cuda = finding_step(gate, "cuda_peer");
+	struct gate_question question;
+	char value[48], origin[96];
+
+	if ((strcmp(transport, "SHM") && strcmp(transport, "mixed")) ||
+	    (d->has_log && d->log.p2p_refused) ||
+	    (level && level->answer == GATE_YES) ||
+	    (cuda && cuda->answer == GATE_NO))
+		return false;
+	finding_question(d, &question);
+	return !gate_setting(&question, "NCCL_P2P_DISABLE", value, origin) ||
+	       !strcmp(value, "0");
+}
+
 /* A pair that goes through host memory, by NCCL's words of all versions; -1. */
 static int shm_pair(const struct log_facts *log)
 {
