@@ -33,6 +33,7 @@ enum input_kind {
 struct input {
 	const char *file;
 	enum input_kind kind;
+	bool is_output; /* unknown, and what onehop itself prints */
 };
 
 enum finding_severity {

@@ -63,6 +63,7 @@ struct reading {
 	struct oh__machine machine; /* what they found */
 	struct log_facts facts;
 	struct metrics counted;
+	bool is_output; /* by its beginning */
 	bool unknown; /* nobody found anything */
 	struct pasted pasted; /* its text is not cleared */
 	struct lines lines;
@@ -153,6 +154,25 @@ static bool begins_object(const struct reading *reading)
 	       reading->piece[i])
 		i++;
 	return i < reading->used && reading->piece[i] == '{';
+}
+
+/* What onehop bench, probe and the others print, as text or as JSON. */
+static bool is_output(const struct reading *reading)
+{
+	static const char *const heads[] = {"# onehop ", "# GPU ",
+					    "\"schema_version\""};
+	const char *text = reading->piece;
+	size_t bytes = reading->used;
+
+	while (bytes && *text && strchr("{ \t\r\n", *text)) {
+		text++;
+		bytes--;
+	}
+	for (size_t i = 0; i < sizeof(heads) / sizeof(*heads); i++)
+		if (bytes >= strlen(heads[i]) &&
+		    !memcmp(text, heads[i], strlen(heads[i])))
+			return true;
+	return false;
 }
 
 static enum oh_status take_model(struct diagnosis *d, const char *name,
@@ -456,6 +476,7 @@ static enum oh_status read_open(struct diagnosis *d, struct reading *reading)
 	status = check_text(reading);
 	if (status)
 		return status;
+	reading->is_output = is_output(reading);
 	if (begins_object(reading))
 		return read_object(d, reading);
 	return read_lines(d, reading, reading->piece, reading->used);
@@ -505,8 +526,11 @@ static enum oh_status read_file(struct diagnosis *d, const char *file,
 				  reading->name);
 	close(reading->fd);
 	finish(reading, &machine);
-	if (!status && reading->unknown)
-		status = add_input(d, reading->name, INPUT_UNKNOWN);
+	if (status || !reading->unknown)
+		return status;
+	status = add_input(d, reading->name, INPUT_UNKNOWN);
+	if (!status)
+		d->inputs[d->input_count - 1].is_output = reading->is_output;
 	return status;
 }
 
@@ -532,12 +556,16 @@ enum oh_status diagnosis_read(struct diagnosis *diagnosis, char **files,
 	if (!status && all_are_unknown(diagnosis))
 		return OH__FAIL(
 			OH_ERR_INVALID,
-			"%s: nothing in it was recognised; it takes nvidia-smi "
-			"topo -m or a text that holds it, a log of vLLM, "
-			"SGLang or NCCL, their /metrics, or a model's "
-			"config.json; what onehop probe prints is not read: "
-			"--here looks at this machine",
-			diagnosis->inputs[0].file);
+			"%s: nothing in it was recognised%s; give a text "
+			"with nvidia-smi topo -m, a log of vLLM, SGLang "
+			"or NCCL, their /metrics, or a model's config.json%s",
+			diagnosis->inputs[0].file,
+			diagnosis->inputs[0].is_output
+				? ": what onehop prints is not read"
+				: "",
+			diagnosis->inputs[0].is_output
+				? "; --here looks at this machine"
+				: "");
 	return status;
 }
 

@@ -167,10 +167,19 @@ static void try_no_text(void)
 		 "\x7f"
 		 "ELF\x02",
 		 5, "a program"},
-		{"prose", "nothing here\n", 0, "nothing in it was recognised"},
+		{"prose", "nothing here\n", 0,
+		 "nothing in it was recognised; give a text with "
+		 "nvidia-smi topo -m, a log of vLLM, SGLang or NCCL, their "
+		 "/metrics, or a model's config.json"},
+		{"an object", "{\"a\":1}", 0,
+		 "nothing in it was recognised; give a text with"},
 		{"a report of the probe",
 		 "# GPU 0  0000:18:00.0  NVIDIA H200\n", 0,
-		 "what onehop probe prints is not read: --here"},
+		 "recognised: what onehop prints is not read; give a text"},
+		{"one in JSON", "{\n  \"schema_version\": 1\n}\n", 0,
+		 "what onehop prints is not read; give a text"},
+		{"a table of the benchmark", "# onehop    0.1.0\n", 0,
+		 "config.json; --here looks at this machine"},
 		{"zeros", "\0\0\0\0\0\0\0\0", 8, "nothing in it"},
 		{"a brace", "{", 0, "nothing in it"},
 		{"a config that is cut",
@@ -190,6 +199,9 @@ static void try_no_text(void)
 		refused(read_one("input"), OH_ERR_INVALID, rows[i].words,
 			rows[i].what);
 	}
+	write_text("input", "# Notes\n");
+	tap_ok(read_one("input") && !strstr(oh_last_error()->message, "onehop"),
+	       "of other files nothing is said of commands");
 	mkdir("directory", 0700);
 	refused(read_one("directory"), OH_ERR_INVALID, "give the files in it",
 		"a directory");
