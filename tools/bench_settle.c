@@ -60,34 +60,48 @@ static void narrow_to_device(struct bench_options *options)
 	narrow(&options->ops, OH_OP_COUNT, ops_there());
 }
 
-static bool refuse(const char *flag, const char *name)
+static const char *collective_text(int i)
 {
+	return oh_collective_name((enum oh_collective)i);
+}
+
+static const char *dtype_text(int i)
+{
+	return oh_dtype_name((enum oh_dtype)i);
+}
+
+static const char *op_text(int i)
+{
+	return oh_op_name((enum oh_op)i);
+}
+
+/* Of a flag's set nothing is missing on GPU memory; else what is there. */
+static bool is_there(const char *flag, unsigned set, unsigned there,
+		     const char *(*name)(int))
+{
+	const char *between = "";
+
+	if (!(set & ~there))
+		return true;
 	fprintf(stderr,
-		"onehop bench: %s: %s does not work on GPU memory so far; "
-		"'all' is what does\n",
-		flag, name);
+		"onehop bench: %s: %s does not work on GPU memory so far, "
+		"only ",
+		flag, name(__builtin_ctz(set & ~there)));
+	for (; there; there &= there - 1) {
+		fprintf(stderr, "%s%s", between, name(__builtin_ctz(there)));
+		between = ", ";
+	}
+	fputc('\n', stderr);
 	return false;
 }
 
 static bool device_has(const struct bench_options *options)
 {
-	unsigned collectives = options->collectives & ~collectives_there();
-	unsigned dtypes = options->dtypes & ~dtypes_there();
-	unsigned ops = options->ops & ~ops_there();
-
-	if (collectives)
-		return refuse(
-			"--collective",
-			oh_collective_name((enum oh_collective)__builtin_ctz(
-				collectives)));
-	if (dtypes)
-		return refuse(
-			"--dtype",
-			oh_dtype_name((enum oh_dtype)__builtin_ctz(dtypes)));
-	if (ops)
-		return refuse("--op",
-			      oh_op_name((enum oh_op)__builtin_ctz(ops)));
-	return true;
+	return is_there("--collective", options->collectives,
+			collectives_there(), collective_text) &&
+	       is_there("--dtype", options->dtypes, dtypes_there(),
+			dtype_text) &&
+	       is_there("--op", options->ops, ops_there(), op_text);
 }
 
 /* What GPU memory has not. */

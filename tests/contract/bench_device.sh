@@ -376,9 +376,9 @@ done <<'END'
 --graph|--graph: only with --memory device
 --eager|--eager: only with --memory device
 --graph --eager --memory device|--graph: not together with --eager
---memory device -d f32,i32|--dtype: i32 does not work on GPU memory
---memory device -d i8|--dtype: i8 does not work on GPU memory
---memory device -o sum,prod|--op: prod does not work on GPU memory
+--memory device -d f32,i32|--dtype: i32 does not work on GPU memory so far, only f32, f16, bf16
+--memory device -d i8|--dtype: i8 does not work on GPU memory so far, only f32, f16, bf16
+--memory device -o sum,prod|--op: prod does not work on GPU memory so far, only sum, avg
 --calls 5|--calls: only with --memory device
 --forbid-peer all|--forbid-peer: only with --memory device
 --memory device --forbid-peer 0-1,nonsense|--forbid-peer: '0-1,nonsense' is none of what it takes: pairs
@@ -386,7 +386,7 @@ done <<'END'
 --memory device -r 1|-r: all_reduce has no root
 --memory device --in-place|--in-place: not with --memory device
 --memory device --alloc comm|--alloc comm: oh_comm_alloc gives host memory
---memory device --collective broadcast|--collective: broadcast does not work on GPU memory
+--memory device --collective broadcast|--collective: broadcast does not work on GPU memory so far, only all_reduce
 --peer nccl|nccl works on GPU memory: it wants --memory device
 --peer openmpi --memory device|openmpi works on host memory: it wants --memory host
 --memory gpu|--memory: 'gpu' is none of what it takes: host or device
