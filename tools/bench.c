@@ -325,7 +325,8 @@ int command_bench(int argc, char **argv)
 		bench_options_help(stdout);
 		return EXIT_FINE;
 	}
-	if (!sinks_are_writable(&options))
+	if (!bench_settings_check(options.forbid_peer != NULL) ||
+	    !sinks_are_writable(&options))
 		return EXIT_ENVIRONMENT;
 	code = find_memory(&options, &show.about);
 	if (code)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The settings that change how a call works, on which memory. Those of ranks,
- * deadlines and the log do not; forbidden pairs are shown by themselves. */
+/* The settings of the ranks: are they fine, and which of them change how a call
+ * works, on which memory. Those of ranks, deadlines and the log do not;
+ * forbidden pairs are shown by themselves. */
 #include <string.h>
 
+#include "base/error.h"
 #include "tools/bench_write.h"
 
 /* 67108864 is 64M, whatever the kind. */
@@ -44,4 +46,31 @@ int bench_settings_changed(bool device, enum oh__setting *list)
 			list[count++] = rows[i].setting;
 	}
 	return count;
+}
+
+/* The benchmark's ranks have their numbers and their id from it. */
+static bool is_read(enum oh__setting setting, bool forbid_peer)
+{
+	return setting != OH__SETTING_RANK && setting != OH__SETTING_RANKS &&
+	       setting != OH__SETTING_ID &&
+	       !(forbid_peer && setting == OH__SETTING_FORBID_PEER);
+}
+
+bool bench_settings_check(bool forbid_peer)
+{
+	for (int i = 0; i < OH__SETTING_COUNT; i++) {
+		enum oh__setting setting = (enum oh__setting)i;
+		uint64_t value;
+
+		if (!oh__setting_text(setting) ||
+		    !is_read(setting, forbid_peer) ||
+		    oh__setting_peek(setting, &value))
+			continue;
+		/* said here, once */
+		oh_set_log(OH_LOG_OFF, NULL, NULL);
+		(void)oh__setting_value(setting, &value);
+		fprintf(stderr, "onehop bench: %s\n", oh_last_error()->message);
+		return false;
+	}
+	return true;
 }

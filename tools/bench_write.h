@@ -39,6 +39,11 @@ char *bench_csv(const struct bench_plan *plan,
  * OH__SETTING_COUNT at most; how many. The ranks have checked them. */
 int bench_settings_changed(bool device, enum oh__setting *list);
 
+/* Before ranks are started, each of which would say the same: false, and why on
+ * stderr, if one that they read is malformed. forbid_peer: there is a flag in
+ * place of that one. */
+bool bench_settings_check(bool forbid_peer);
+
 /* Does the collective combine values? Else it has no operation. */
 bool bench_reduces(enum oh_collective collective);
 

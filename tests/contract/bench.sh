@@ -76,7 +76,9 @@ is "$(grep -A 1 '^# settings' "$scratch/out" | head -n 2)" \
 # It starts ranks of its own, and reads nothing of another launcher (onehop(1))
 ONEHOP_RANK=77 ONEHOP_RANKS=x ONEHOP_ID=x measures --ranks 2 --sizes 64 -n 5
 ONEHOP_SLOT_BYTES=x timeout 60 "${bench[@]}" --ranks 2 --sizes 64 -n 5 >"$scratch/out" 2>"$scratch/err"
-is $? 3 "what its ranks read is an error"
+is "$? $(cat "$scratch/err")" \
+	"3 onehop bench: ONEHOP_SLOT_BYTES is 'x', it takes 4K to 1G, digits with an optional K, M or G (binary)" \
+	"what its ranks read is an error, said once"
 
 # A rank that dies
 "${bench[@]}" --ranks 2 --sizes 64,128 -n 1000000 >"$scratch/out" 2>"$scratch/err" &
