@@ -143,14 +143,19 @@ static const struct {
 	enum oh_status status;
 	const char *message;
 } alone[] = {
-	{"", OH_ERR_LAUNCHER, "no launcher"},
-	{"RANK=0", OH_ERR_LAUNCHER, "WORLD_SIZE is not"},
+	{"", OH_ERR_LAUNCHER,
+	 "PMI_RANK and SLURM_PROCID; start the program by `onehop run -n 2 -- "
+	 "PROGRAM`, torchrun, mpirun or srun, or give rank, ranks and id in "
+	 "oh_comm_options"},
+	{"RANK=0", OH_ERR_LAUNCHER,
+	 "WORLD_SIZE is not: start the program by `onehop run"},
 	{"RANK=0 WORLD_SIZE=1", OH_ERR_LAUNCHER, "MASTER_ADDR is not"},
 	{"RANK=0 WORLD_SIZE=1 MASTER_ADDR=", OH_ERR_LAUNCHER,
 	 "MASTER_ADDR is not"},
 	{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", OH_ERR_LAUNCHER,
 	 "PMIX_NAMESPACE is not"},
-	{"ONEHOP_RANK=0 ONEHOP_RANKS=1", OH_ERR_LAUNCHER, "ONEHOP_ID is not"},
+	{"ONEHOP_RANK=0 ONEHOP_RANKS=1", OH_ERR_LAUNCHER,
+	 "ONEHOP_ID is not: start the program by"},
 	{TORCHRUN " RANK=abc", OH_ERR_LAUNCHER, "RANK is 'abc'"},
 	{TORCHRUN " RANK=-1", OH_ERR_LAUNCHER, "RANK is '-1'"},
 	{TORCHRUN " RANK=0x0", OH_ERR_LAUNCHER, "RANK is '0x0'"},

@@ -223,6 +223,10 @@ static enum oh_status from_onehop(struct oh__launch *launch)
 	return OH_OK;
 }
 
+#define WHAT_TO_DO                                                             \
+	"start the program by `onehop run -n 2 -- PROGRAM`, torchrun, mpirun " \
+	"or srun, or give rank, ranks and id in oh_comm_options"
+
 /* Names what is half set, or else that nothing is. */
 static enum oh_status fail_without_launcher(void)
 {
@@ -234,18 +238,19 @@ static enum oh_status fail_without_launcher(void)
 			continue;
 		if (!variable(launcher->ranks))
 			lacking = launcher->ranks;
-		return OH__FAIL(OH_ERR_LAUNCHER,
-				"%s is set, as by %s, but %s is not",
-				launcher->rank, launcher->name, lacking);
+		return OH__FAIL(
+			OH_ERR_LAUNCHER,
+			"%s is set, as by %s, but %s is not: " WHAT_TO_DO,
+			launcher->rank, launcher->name, lacking);
 	}
 	if (oh__setting_text(OH__SETTING_RANK))
 		return OH__FAIL(OH_ERR_LAUNCHER,
 				"ONEHOP_RANK is set, but ONEHOP_RANKS or "
-				"ONEHOP_ID is not");
+				"ONEHOP_ID is not: " WHAT_TO_DO);
 	return OH__FAIL(OH_ERR_LAUNCHER,
 			"no launcher has set this process's rank: looked for "
 			"ONEHOP_RANK, RANK, OMPI_COMM_WORLD_RANK, PMI_RANK "
-			"and SLURM_PROCID");
+			"and SLURM_PROCID; " WHAT_TO_DO);
 }
 
 enum oh_status oh__launch_from_environment(struct oh__launch *launch)
