@@ -150,6 +150,14 @@ for file in gpu-2-h200-probe.json gpu.md none; do
 	measures 1 --table "$SOURCE/docs/measurements/$file"
 	has "$(cat "$scratch/err")" "$file: " "and says of which file"
 done
+# a reader that is gone
+{ sleep 0.3; "$measure" --table "$raw"/gpu-2-h200-p{eers,inned}.json 2>"$scratch/err"; } | true
+is "${PIPESTATUS[0]} $(cat "$scratch/err")" "141 " "tables that nobody reads: the end without a word"
+rm -rf "$scratch/json"
+{ sleep 0.3; timeout 300 "$measure" "${stub[@]}" 2>"$scratch/err"; } | true
+is "${PIPESTATUS[0]} $(grep -v '^\$' "$scratch/err")" "0 " "a measurement goes on"
+[[ -s $scratch/json/gpu-2-pinned.json ]]
+ok $? "to its last file"
 measures 1 --onehop "$scratch/none" "$scratch/json"
 has "$(cat "$scratch/err")" "none: No such file" "a command that is not there is said"
 # A shell ignores the interrupt in what it starts beside itself.
