@@ -27,6 +27,16 @@ summary=$(awk '/^\$ build\/onehop doctor/ { on = 1; next } /^$/ { on = 0 } on' \
 	"$SOURCE/README.md")
 has "$(cat "$page")" "$summary" "README.md has the same summary"
 
+# a source of times is named in parentheses, perhaps with more behind a comma
+sources=$(tr -d '\n\t' <"$SOURCE/doctor/path_time.c" | sed 's/"  *"//g; s/""//g' |
+	grep -oE '"[^"]*"' | grep -oE '\([^()]*\)' | sed -E 's/^\(//; s/[,)].*//' | sort -u)
+(($(wc -l <<<"$sources") >= 12))
+ok $? "the times have sources"
+while read -r source; do
+	grep -qF "| $source | " "$page"
+	ok $? "the page has what $source is"
+done <<<"$sources"
+
 # what one message has, of 12288 bytes otherwise, in the rules and in the budget
 for words in "--bytes 98304" "--batch 8"; do
 	read -ra flags <<<"$words"
