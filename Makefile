@@ -4,43 +4,69 @@
 PREFIX ?= /usr/local
 JOBS := $(shell nproc)
 
+# Which kernels are built, kept from make to make: CUDA_ARCHS=90,120 or all;
+# KERNELS=no, yes or auto. As NAME=VALUE of Meson's options.
+comma := ,
+kernels_no := disabled
+kernels_yes := enabled
+kernels_auto := auto
+given := $(if $(KERNELS),kernels=$(or $(kernels_$(KERNELS)),$(error \
+	KERNELS is '$(KERNELS)', it takes no, yes or auto)))
+given += $(if $(CUDA_ARCHS),kernel_archs=$(subst $() ,$(comma),$(strip $(CUDA_ARCHS))))
+
 # The file of the nvcc that is there now, with its size and time.
 NVCC = $(shell ls -lLn --time-style=+%s "$$(command -v nvcc || \
 	echo /usr/local/cuda/bin/nvcc)" 2>/dev/null)
 
 # Meson has looked for nvcc when build was made. Where it found none that works
 # it is asked again once there is another one.
-all: build/build.ninja
+all: configure
 	@if [ '$(NVCC)' ] && [ "$$(cat build/nvcc 2>&1)" != '$(NVCC)' ] && \
 		grep -qs 'not built' build/gpu_ranks.txt; then \
 		meson setup --reconfigure build && echo '$(NVCC)' >build/nvcc; fi
+	@if ninja -C build -n src/kernels/kernels.fatbin 2>/dev/null | \
+		grep -q fatbin; then cat build/src/kernels/kernels.txt; fi
 	@ninja -C build -j $(JOBS) product
 	@cat build/gpu_ranks.txt
 
 build/build.ninja:
 	@scripts/setup.sh --dry-run build
-	@meson setup build -Dtests=disabled $(if $(filter true,$(CI)),--werror)
+	@meson setup build -Dtests=disabled $(if $(filter true,$(CI)),--werror) \
+		$(given:%=-D'%')
 	@echo '$(NVCC)' >build/nvcc
+
+# Meson is told of what is given, unless it knows.
+configure: build/build.ninja
+	@for option in $(given:%='%'); do \
+		grep -qsxF "$${option%%=*} = $${option#*=}" \
+			build/meson-private/cmd_line.txt || \
+			exec meson setup --reconfigure build $(given:%=-D'%'); \
+	done
 
 demo:
 	@scripts/setup.sh demo
 	@$(MAKE) --no-print-directory all
 	@scripts/demo.sh
 
+configure_given = @$(if $(strip $(given)),$(MAKE) -s --no-print-directory configure)
 check:
 	@scripts/setup.sh check
+	$(configure_given)
 	@scripts/check.py
 
 check-all:
 	@scripts/setup.sh check-all
+	$(configure_given)
 	@scripts/check.py --all
 
 # On a machine with GPUs, which brings nvcc; installs nothing. Fails where all is
 # skipped.
 check-gpu:
+	$(configure_given)
 	@scripts/check.py --gpu
 
 check-gpu-long:
+	$(configure_given)
 	@scripts/check.py --gpu-long
 
 # DESTDIR goes to Meson by the environment, and would be taken from within build.
@@ -51,7 +77,7 @@ install:
 		as $(CURDIR)/$(DESTDIR))))
 	$(if $(filter /%,$(firstword $(PREFIX))),,$(error PREFIX is '$(PREFIX)', \
 		it takes a path that begins with /, such as $(CURDIR)/$(PREFIX)))
-	@$(MAKE) -s --no-print-directory build/build.ninja
+	@$(MAKE) -s --no-print-directory configure
 	@scripts/set_prefix.sh build '$(PREFIX)'
 	@$(MAKE) --no-print-directory all
 	@meson install -C build --no-rebuild
@@ -82,6 +108,8 @@ help:
 	@echo 'make install     PREFIX=$(PREFIX), DESTDIR=...'
 	@echo 'make uninstall   remove what the last make install from here has put there'
 	@echo 'make clean       remove build and build-*'
+	@echo 'CUDA_ARCHS=90    with each: kernels for these GPUs only (8.0 and 9.0: 80,90; all)'
+	@echo 'KERNELS=no       with each: no kernels for GPU ranks (yes: or fail; auto)'
 
-.PHONY: all demo check check-all check-gpu check-gpu-long install uninstall clean \
-	help
+.PHONY: all configure demo check check-all check-gpu check-gpu-long install \
+	uninstall clean help

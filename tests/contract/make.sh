@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # What `make` says of nvcc and when it asks Meson again, what it builds and how it
-# installs, with made-up tools; and what Meson makes of an nvcc that is absent,
-# broken, too old or good.
+# installs, with made-up tools; what Meson makes of an nvcc that is absent, broken,
+# too old or good, and of the architectures that are asked for.
 . "$(dirname "$0")/../tap.sh"
-unset CI # under which make is stricter
+# under CI make is stricter; the others are what a `make check` was given
+unset CI MAKEFLAGS CUDA_ARCHS KERNELS PREFIX
 
 fake=$scratch/bin
 mkdir -p "$fake" "$scratch/cuda/bin" "$scratch/tree/scripts"
@@ -38,7 +39,11 @@ fake()
 copy Makefile
 fake scripts/setup.sh <<<''
 cp "$SOURCE"/scripts/{set_prefix,show_paths}.sh scripts/
-fake "$fake/ninja" <<<'echo "$*" >built'
+fake "$fake/ninja" <<'END'
+[[ $* != *' -n '* ]] || exec cat todo
+echo "$*" >built
+END
+: >todo
 fake "$fake/meson" <<'END'
 echo "$*" >>calls
 [[ $1 == setup ]] || exit 0
@@ -50,16 +55,22 @@ mkdir -p build/meson-private
 touch build/build.ninja
 echo "prefix=$prefix" >build/meson-private/onehop.pc
 echo "libdir=\${prefix}/lib" >>build/meson-private/onehop.pc
+for word; do
+	[[ $word != -D* ]] || sed 's/^-D//; s/=/ = /' <<<"$word"
+done >build/meson-private/cmd_line.txt
+mkdir -p build/src/kernels
+echo 'compiling kernels' >build/src/kernels/kernels.txt
 echo "GPU ranks: $(cat ranks)" >build/gpu_ranks.txt
 END
 
-# makes RANKS: with a Meson that says so; leaves calls and out
+# makes RANKS ARGUMENT...: with a Meson that says so; leaves calls and out
 makes()
 {
 	echo "$1" >ranks
+	shift
 	: >calls
-	PATH=$fake "$scratch/make" --no-print-directory >out 2>&1
-	is $? 0 "make, Meson says $1: exit code 0"
+	PATH=$fake "$scratch/make" --no-print-directory "$@" >out 2>&1
+	is $? 0 "make $*, Meson says $(<ranks): exit code 0"
 }
 
 makes 'not built: nvcc was not found'
@@ -84,6 +95,39 @@ rm "$fake/nvcc" "$scratch/cuda/bin/nvcc"
 makes 'not built'
 is "$(cat calls)" "" "also where nvcc is not in the path of \`sudo make install\`"
 is "$(cat built)" "-C build -j $(nproc) product" "what is built is the product"
+
+is "$(grep -c compiling out)" 0 "no kernels are to be compiled: nothing is said of them"
+echo '[1/1] Generating src/kernels/kernels.fatbin with a custom command' >todo
+makes built
+is "$(head -n 1 out)" "compiling kernels" "some are: it is said first"
+: >todo
+makes built CUDA_ARCHS=90
+is "$(cat calls)" "setup --reconfigure build -Dkernel_archs=90" "CUDA_ARCHS: Meson is told"
+makes built CUDA_ARCHS=90
+is "$(cat calls)" "" "but once"
+makes built
+is "$(cat calls)" "" "without it nothing is told, and it stays"
+makes built CUDA_ARCHS='90  120' KERNELS=yes
+is "$(cat calls)" "setup --reconfigure build -Dkernels=enabled -Dkernel_archs=90,120" \
+	"a list, and KERNELS"
+makes built KERNELS=yes CUDA_ARCHS=120
+is "$(cat calls)" "setup --reconfigure build -Dkernels=enabled -Dkernel_archs=120" \
+	"one of two is new: it is told both"
+rm -r build
+makes built KERNELS=no
+is "$(cat calls)" "setup build -Dtests=disabled -Dkernels=disabled" "no build yet: told at once"
+: >calls
+PATH=$fake "$scratch/make" --no-print-directory KERNELS=maybe >out 2>&1
+is "$? $(cat calls)" "2 " "KERNELS=maybe: nothing is run"
+has "$(cat out)" "KERNELS is 'maybe', it takes no, yes or auto" "it says why"
+fake scripts/check.py <<<'echo "check $*" >>calls'
+for target in check check-all check-gpu check-gpu-long; do
+	makes built "$target" "CUDA_ARCHS=$((++arch))"
+	is "$(head -n 1 calls)" "setup --reconfigure build -Dkernel_archs=$arch" \
+		"make $target: Meson is told"
+	makes built "$target"
+	is "$(grep -c setup calls)" 0 "without it nothing is told"
+done
 
 # installs CODE ARGUMENT...: leaves calls and out
 installs()
@@ -204,4 +248,54 @@ END
 	*) says "Message: built" ;;
 	esac
 done
+
+# one that writes what it was asked for
+fake "$fake/nvcc" <<'END'
+case $1 in
+--version) echo "Cuda compilation tools, release 13.0, V13.0.88" ;;
+--list-gpu-arch) printf 'compute_%s\n' 72 75 80 90 121 120 ;;
+*)
+	while (($#)); do
+		case $1 in
+		-o) out=$2 ;;
+		-MF) depfile=$2 ;;
+		-gencode*) codes+="${codes:+ }${1##*code=}" ;;
+		esac
+		shift
+	done
+	echo "$codes" >"$out"
+	[[ ! $depfile ]] || echo "$out:" >"$depfile"
+	;;
+esac
+END
+
+# builds CODES ARGUMENT...: what the image is made of
+builds()
+{
+	local codes=$1
+
+	shift
+	configures 0 "$@"
+	PATH=$fake:$rest "$scratch/ninja" -C build src/kernels/kernels_image.c >out 2>&1
+	is $? 0 "it builds"
+	is "$(cat build/src/kernels/kernels.fatbin)" "$codes" "code and PTX of what is asked for"
+}
+
+builds "sm_75 compute_75 sm_80 sm_90 compute_90 sm_120 compute_120"
+has "$(cat build/src/kernels/kernels.txt)" "kernels for 4 architectures (75 80 90 120)" \
+	"make can say so"
+builds "sm_90 compute_90" -Dkernel_archs=90
+has "$(cat build/src/kernels/kernels.txt)" "kernels for 1 architecture (90)" "make can say so"
+builds "sm_80 compute_80" -Dkernel_archs=80,80
+# PTX of the oldest, of the newest, and of 90: from there on kernels may be placed early
+builds "sm_121 compute_121 sm_80 compute_80 sm_120" -Dkernel_archs=121,80,120
+builds "sm_120 compute_120 sm_90 compute_90 sm_75 compute_75" -Dkernel_archs=120,90,75
+for wrong in 91 9.0 sm_90 72 all,90 '90 120'; do
+	configures 1 "-Dkernel_archs=$wrong"
+	says "kernel_archs has '${wrong%,*}'; $fake/nvcc builds kernels for 75, 80, 90, 121, 120; \
+write 90 for compute capability 9.0"
+done
+configures 1 -Dkernel_archs=
+says "kernel_archs names none; write 90"
+configures 0 -Dkernel_archs=91 -Dkernels=disabled
 done_testing
