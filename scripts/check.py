@@ -7,7 +7,8 @@ in it. What counts is each check of each TAP program. A program that crashes,
 runs out of time, or prints no plan counts as one failure more. The last line
 of stdout is "N passed, N failed, N skipped"; the output of what failed stands
 before it. Exit code: 0 if nothing failed, else 1; 2 for usage. With --gpu and
---gpu-long 77, and one line more, if all is skipped: nothing was tested.
+--gpu-long 77, and one line more, if all is skipped: nothing was tested. Where
+there is no GPU nothing is built for them.
 """
 import argparse
 import dataclasses
@@ -41,6 +42,7 @@ class Build:
     cc: str = ''
     probe: str = ''   # a flag that the compiler must be able to run
     tools: tuple = ()  # programs without which the row is left out
+    gpus: bool = False  # and GPUs
     environment: dict = dataclasses.field(default_factory=dict)
     wrap: str = ''
     slower: int = 1   # times that a test may take longer
@@ -67,11 +69,11 @@ CHECK = [
 ]
 
 GPU = [
-    Build('build', 'release, GPUs', ['gpu']),
+    Build('build', 'release, GPUs', ['gpu'], gpus=True),
 ]
 
 GPU_LONG = [
-    Build('build', 'release, GPUs, long tests', ['gpu', 'gpu-long']),
+    Build('build', 'release, GPUs, long tests', ['gpu', 'gpu-long'], gpus=True),
 ]
 
 LONGER = [
@@ -229,6 +231,11 @@ def missing(build):
     for tool in build.tools + ((build.cc,) if build.cc else ()):
         if not shutil.which(tool):
             return f'{tool} is not installed'
+    if build.gpus:
+        # where it cannot know, tests find out
+        code, output = run([os.path.join(ROOT, 'scripts', 'count_gpus.py')])
+        if code == 77:
+            return output.strip()
     if build.probe:
         reason, wrap = can_run(build.cc, build.probe)
         build.wrap = build.wrap or wrap
