@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # Installs the packages that a target needs, on Debian and what is made from
-# it. Nothing is asked of the package manager when nothing is missing.
+# it, and says before which will be new and which newer. Nothing is asked of the
+# package manager when nothing is missing.
 #
 # usage: scripts/setup.sh [--dry-run] build|demo|check|check-all
 #
@@ -47,6 +48,28 @@ is_installed()
 	[[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
 }
 
+# The Meson that is there, or that would come; nothing if that is not known.
+meson_version()
+{
+	if command -v meson >/dev/null; then
+		meson --version
+	elif command -v apt-cache >/dev/null; then
+		apt-cache policy meson 2>/dev/null | sed -n 's/^ *Candidate: *\([0-9].*\)/\1/p'
+	fi
+}
+
+# meson.build asks for 1.0; Ubuntu 22.04 has 0.61.
+check_meson()
+{
+	local version
+
+	version=$(meson_version) || version=
+	if [[ $version =~ ^[0-9]+ ]] && ((BASH_REMATCH[0] < 1)); then
+		say "the Meson here is $version; 1.0 or later is needed: pip install meson"
+		exit 3
+	fi
+}
+
 # How to become root: "" if we are, "sudo", or "no".
 become_root()
 {
@@ -61,10 +84,35 @@ become_root()
 	fi
 }
 
+# What the installation will change, as apt-get's simulation has it: lines such as
+# Inst libudev1 [252.36] (252.39 Debian:12 [amd64]), without [252.36] if it is new.
+# --no-upgrade keeps what is asked for as it is, not what a new package needs of its
+# own version, as libudev-dev does libudev1.
+say_changes()
+{
+	local word package version
+	local -a new=() newer=()
+
+	while read -r word package version; do
+		[[ $word == Inst ]] || continue
+		if [[ $version == '['* ]]; then
+			newer+=("$package")
+		else
+			new+=("$package")
+		fi
+	done < <(LC_ALL=C "$@" -s 2>/dev/null)
+	if ((${#new[@]})); then
+		say "installing ${#new[@]} packages: ${new[*]}"
+	fi
+	if ((${#newer[@]})); then
+		say "and, because those need them newer than they are: ${newer[*]}"
+	fi
+}
+
 install_packages()
 {
 	local root
-	local -a line=(apt-get install -y --no-install-recommends "$@")
+	local -a line=(apt-get install -y --no-install-recommends --no-upgrade "$@")
 
 	root=$(become_root)
 	if [[ $dry_run == yes || $root == no ]]; then
@@ -73,10 +121,11 @@ install_packages()
 		printf '%s\n' "${line[*]}" >&2
 		exit 3
 	fi
-	say "installing $*"
 	if ! ${root:+sudo} env DEBIAN_FRONTEND=noninteractive apt-get update -q </dev/null >&2; then
 		say "apt-get update failed; going on with the lists that are there"
 	fi
+	check_meson
+	say_changes "${line[@]}"
 	if ! ${root:+sudo} env DEBIAN_FRONTEND=noninteractive "${line[@]}" </dev/null >&2; then
 		say "the packages could not be installed; as root:"
 		printf '%s\n' "${line[*]}" >&2
@@ -90,7 +139,10 @@ on_debian()
 	local -a missing=()
 
 	packages=$(list_packages "$1")
+	check_meson
 	for package in $packages; do
+		# one of pip's will do
+		[[ $package != meson ]] || ! command -v meson >/dev/null || continue
 		is_installed "$package" || missing+=("$package")
 	done
 	if ((${#missing[@]})); then
@@ -115,6 +167,7 @@ elsewhere()
 		printf '  %s\n' "${missing[@]}" >&2
 		exit 3
 	fi
+	check_meson
 	if [[ $1 == check* ]]; then
 		say "this is not a Debian system; tests whose programs are missing skip"
 	fi
