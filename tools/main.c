@@ -16,14 +16,14 @@ static int run_help(int argc, char **argv);
 static int run_version(int argc, char **argv);
 
 static const struct command commands[] = {
-	{"bench", "time the collectives on this machine", command_bench},
-	{"doctor", "say why all-reduce is slow, and what to do",
+	{"doctor", "say why tensor-parallel inference is slow, and what to do",
 	 command_doctor},
-	{"env", "show the settings in the environment", command_env},
+	{"topo", "show GPUs, their links and islands", command_topo},
 	{"probe", "measure the ways between the GPUs of this machine",
 	 command_probe},
+	{"bench", "time the collectives on this machine", command_bench},
 	{"run", "start a program on several ranks of this host", command_run},
-	{"topo", "show GPUs, their links and islands", command_topo},
+	{"env", "show the settings in the environment", command_env},
 	{"help", "list the subcommands, or tell about one", run_help},
 	{"version", "print the version", run_version},
 };
@@ -31,7 +31,9 @@ static const struct command commands[] = {
 
 static void print_help(FILE *file)
 {
-	fprintf(file, "usage: onehop SUBCOMMAND [ARGUMENT...]\n\n");
+	fprintf(file, "onehop: find out why tensor-parallel inference is slow "
+		      "on a machine\n\n"
+		      "usage: onehop SUBCOMMAND [ARGUMENT...]\n\n");
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(file, "  %-12s%s\n", commands[i].name,
 			commands[i].summary);

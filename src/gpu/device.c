@@ -243,7 +243,8 @@ static enum oh_status load_module(struct oh__gpu_device *d,
 		return OH__FAIL(OH_ERR_UNSUPPORTED,
 				"this build has no kernels for %s (%s, compute "
 				"capability %u.%u): it was built by a CUDA "
-				"toolkit that does not know it",
+				"toolkit that does not know it, or for other "
+				"architectures (make CUDA_ARCHS=...)",
 				facts->name, facts->address, facts->major,
 				facts->minor);
 	return oh__cuda_check(code, "cuModuleLoadData", __FILE__, __LINE__);

@@ -238,7 +238,10 @@ says "does not work: exit code 4, without a word;"
 for version in 11.8 12.0; do
 	fake "$fake/nvcc" <<END
 case \$1 in
---version) echo "Cuda compilation tools, release $version, V$version.89" ;;
+--version)
+	echo "Copyright (c) 2005-2022 NVIDIA Corporation"
+	echo "Cuda compilation tools, release $version, V$version.89"
+	;;
 --list-gpu-arch) echo compute_75 ;;
 esac
 END
