@@ -145,12 +145,23 @@ scatter_bytes(const struct oh__kernel_arguments &c, uint64_t first,
 			to[k] = (unsigned char)(words[k / 4] >> 8 * (k % 4));
 }
 
+/* Does the i-th piece of so many bytes lie whole, and on their boundary, in the
+ * buffer? Such go at once: all but the last one of most calls. */
+template <uint32_t BYTES>
+static __device__ __forceinline__ bool
+is_whole(const struct oh__kernel_arguments &c, const void *buffer, uint32_t i)
+{
+	return (uintptr_t)buffer % BYTES == 0 && (i + 1ull) * BYTES <= c.bytes;
+}
+
 template <> struct vector<false> {
 	static __device__ __forceinline__ uint4
 	take(const struct oh__kernel_arguments &c, uint32_t i)
 	{
 		uint32_t words[4];
 
+		if (is_whole<OH__PACK_BYTES>(c, c.send, i))
+			return vector<true>::take(c, i);
 		gather_bytes<4>(c, (uint64_t)i * OH__PACK_BYTES, words);
 		return make_uint4(words[0], words[1], words[2], words[3]);
 	}
@@ -159,6 +170,10 @@ template <> struct vector<false> {
 	{
 		const uint32_t words[4] = {v.x, v.y, v.z, v.w};
 
+		if (is_whole<OH__PACK_BYTES>(c, c.recv, i)) {
+			vector<true>::put(c, i, v);
+			return;
+		}
 		scatter_bytes<4>(c, (uint64_t)i * OH__PACK_BYTES, words);
 	}
 	static __device__ __forceinline__ uint2
@@ -166,6 +181,8 @@ template <> struct vector<false> {
 	{
 		uint32_t words[2];
 
+		if (is_whole<OH__PACK_BYTES / 2>(c, c.send, i))
+			return vector<true>::take_half(c, i);
 		gather_bytes<2>(c, (uint64_t)i * OH__PACK_BYTES / 2, words);
 		return make_uint2(words[0], words[1]);
 	}
@@ -174,6 +191,10 @@ template <> struct vector<false> {
 	{
 		const uint32_t words[2] = {v.x, v.y};
 
+		if (is_whole<OH__PACK_BYTES / 2>(c, c.recv, i)) {
+			vector<true>::put_half(c, i, v);
+			return;
+		}
 		scatter_bytes<2>(c, (uint64_t)i * OH__PACK_BYTES / 2, words);
 	}
 };
