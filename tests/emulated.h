@@ -6,7 +6,7 @@
  * waits in a buffer of its block, from which words leave in any order, but for
  * those to one place, late: a flag without a fence comes before its data sooner
  * or later. 64 words wait at most, and any barrier of the block lets a fence
- * after it tell of them.
+ * after it tell of them. The clock begins anywhere, and not all read it alike.
  *
  * For C++, before any header of src/kernels.
  */
@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <functional>
 #include <ucontext.h>
 #include <vector>
 
@@ -53,8 +54,6 @@ static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
 
 namespace emulated
 {
-typedef void kernel(const struct oh__kernel_arguments &c);
-
 struct launch;
 struct fiber;
 
@@ -68,8 +67,7 @@ struct word {
 };
 
 struct barrier {
-	uint32_t come, turn;
-	bool any, result;
+	uint32_t come, turn, sum, result;
 };
 
 enum {
@@ -101,8 +99,8 @@ struct fiber {
 
 /* A kernel of one rank, from its start to its end. */
 struct launch {
-	kernel *run;
-	struct oh__kernel_arguments arguments;
+	std::function<void()> run;
+	struct oh__kernel_arguments arguments; /* of an all-reduce */
 	dimension threads, blocks; /* blockDim, gridDim */
 	std::vector<block> resident;
 	std::vector<fiber *> fibers;
@@ -144,7 +142,7 @@ static inline void yield()
 static inline void fiber_main()
 {
 	for (;;) {
-		current->block->launch->run(current->block->launch->arguments);
+		current->block->launch->run();
 		current->done = true;
 		leave();
 	}
@@ -152,6 +150,15 @@ static inline void fiber_main()
 
 /* A fiber's turn takes a microsecond, however busy the machine is. */
 static inline uint64_t turns;
+static uint64_t turn_zero_ns; /* what the clock showed then */
+
+/* Anywhere in what the kernels count ticks in, or just before its end. */
+static inline void set_clock()
+{
+	uint64_t tick = draw(2) ? draw(OH__TICKS) : OH__TICKS - draw(300);
+
+	turn_zero_ns = tick * OH__TICK_NS + draw(OH__TICK_NS) - turns * 1000;
+}
 
 static inline void resume(fiber *f)
 {
@@ -236,17 +243,18 @@ static inline void fence()
 	stores.swap(left);
 }
 
-static inline bool meet(barrier &at, uint32_t threads, bool any)
+/* The sum of what they bring. */
+static inline uint32_t meet(barrier &at, uint32_t threads, uint32_t mine)
 {
 	uint32_t turn = at.turn;
 
 	for (word &w : current->block->stores)
 		w.met |= w.by == current;
-	at.any |= any;
+	at.sum += mine;
 	if (++at.come == threads) {
 		at.come = 0;
-		at.result = at.any;
-		at.any = false;
+		at.result = at.sum;
+		at.sum = 0;
 		at.turn++;
 	}
 	while (at.turn == turn)
@@ -255,7 +263,7 @@ static inline bool meet(barrier &at, uint32_t threads, bool any)
 }
 
 /* Beside the one before it, as a programmatic launch. */
-static inline launch *start(kernel *run,
+static inline launch *start(const std::function<void()> &run,
 			    const struct oh__kernel_arguments &arguments,
 			    uint32_t blocks, uint32_t threads, launch *before)
 {
@@ -365,7 +373,7 @@ static inline uint32_t load_flag(const uint32_t *at)
 static inline void meet(uint32_t barrier)
 {
 	emulated::meet(emulated::current->block->barriers[barrier],
-		       blockDim.x / 2, false);
+		       blockDim.x / 2, 0);
 }
 
 static inline bool meet_any(uint32_t barrier, bool mine)
@@ -376,8 +384,13 @@ static inline bool meet_any(uint32_t barrier, bool mine)
 
 static inline void __syncthreads()
 {
-	emulated::meet(emulated::current->block->barriers[0], blockDim.x,
-		       false);
+	emulated::meet(emulated::current->block->barriers[0], blockDim.x, 0);
+}
+
+static inline uint32_t __syncthreads_count(bool mine)
+{
+	return emulated::meet(emulated::current->block->barriers[0], blockDim.x,
+			      mine);
 }
 
 static inline void __syncwarp()
@@ -385,7 +398,7 @@ static inline void __syncwarp()
 	uint32_t warp = threadIdx.x / 32;
 
 	emulated::meet(emulated::current->block->warps[warp],
-		       min(blockDim.x - warp * 32, 32), false);
+		       min(blockDim.x - warp * 32, 32), 0);
 }
 
 static inline void await_kernel_before()
@@ -399,11 +412,15 @@ static inline void let_next_kernel_start()
 {
 }
 
-/* Who asks for the time waits. */
+/* Who asks for the time waits. Every other one is shown what it was up to two
+ * ticks before: so the clock goes back a little. */
 static inline uint64_t now_ns()
 {
+	uint32_t late;
+
 	emulated::leave();
-	return emulated::turns * 1000;
+	late = emulated::draw(2) ? 0 : emulated::draw(2 * OH__TICK_NS);
+	return emulated::turn_zero_ns + emulated::turns * 1000 - late;
 }
 
 static inline long long clock64()
@@ -438,6 +455,27 @@ static inline uint32_t atomicAdd(uint32_t *at, uint32_t value)
 	emulated::leave();
 	before = *at;
 	*at = before + value;
+	return before;
+}
+
+static inline uint32_t atomicOr(uint32_t *at, uint32_t bits)
+{
+	uint32_t before;
+
+	emulated::yield();
+	before = *at;
+	*at = before | bits;
+	return before;
+}
+
+static inline uint32_t atomicCAS(uint32_t *at, uint32_t due, uint32_t value)
+{
+	uint32_t before;
+
+	emulated::yield();
+	before = *at;
+	if (before == due)
+		*at = value;
 	return before;
 }
 

@@ -6,7 +6,9 @@
 #include "emulated.h"
 
 #include "kernels/all_reduce.cuh"
+#include "kernels/check.cuh"
 #include "kernels/flagged.cuh"
+#include "kernels/release.cuh"
 #include "kernels/staged.cuh"
 
 #include <cstdio>
@@ -21,10 +23,16 @@ extern "C" {
 
 namespace
 {
+/* In which a row of calls is through, or hangs: a kernel that is given seconds
+ * to wait in leaves by itself. */
+constexpr uint64_t PATIENCE_TURNS = 20 * 1000 * 1000;
+
+typedef void kernel(const struct oh__kernel_arguments &c);
+
 /* [algorithm]; NULL: there is none of it */
-template <class T, int RANKS, bool FAST> emulated::kernel *const *kernels_of()
+template <class T, int RANKS, bool FAST> kernel *const *kernels_of()
 {
-	static emulated::kernel *const all[RIG_ALGORITHMS] = {
+	static kernel *const all[RIG_ALGORITHMS] = {
 		one_shot<T, RANKS, FAST>,
 		two_shot<T, RANKS, FAST>,
 		flagged<T, RANKS, FAST>,
@@ -34,7 +42,7 @@ template <class T, int RANKS, bool FAST> emulated::kernel *const *kernels_of()
 	return all;
 }
 
-template <class T> emulated::kernel *const *find(int ranks, bool fast)
+template <class T> kernel *const *find(int ranks, bool fast)
 {
 	if (ranks == 2)
 		return fast ? kernels_of<T, 2, true>()
@@ -50,8 +58,8 @@ template <class T> emulated::kernel *const *find(int ranks, bool fast)
 	return fast ? kernels_of<T, 8, true>() : kernels_of<T, 8, false>();
 }
 
-emulated::kernel *find_kernel(const struct rig *rig, int index,
-			      const struct rig_call *call)
+kernel *find_kernel(const struct rig *rig, int index,
+		    const struct rig_call *call)
 {
 	bool fast = rig_is_fast(rig, index, call);
 
@@ -63,7 +71,7 @@ emulated::kernel *find_kernel(const struct rig *rig, int index,
 }
 
 struct call {
-	emulated::kernel *run;
+	kernel *run;
 	struct oh__kernel_arguments arguments;
 };
 
@@ -76,6 +84,7 @@ struct memory {
 
 std::unique_ptr<memory> ranks[OH__KERNEL_RANKS];
 struct oh__kernel_watch watch[OH__KERNEL_RANKS];
+struct oh__check_result checks[OH__KERNEL_RANKS][OH__KERNEL_RANKS];
 
 /* Does the call store there? Into what its packs fill of a half; with flags
  * into all of a half, of which it blanks a word; flags of chunks lie behind. */
@@ -110,7 +119,8 @@ void start_next(const struct rig *rig, memory &m)
 		const call &next = m.calls.front();
 
 		m.running.push_back(emulated::start(
-			next.run, next.arguments, rig->blocks, rig->threads,
+			[next] { next.run(next.arguments); }, next.arguments,
+			rig->blocks, rig->threads,
 			m.running.empty() ? nullptr : m.running.back()));
 		m.calls.pop_front();
 	}
@@ -140,6 +150,35 @@ bool go_on(const struct rig *rig)
 	}
 	return busy;
 }
+
+/* What hangs is left where it is. */
+bool give_up()
+{
+	for (std::unique_ptr<memory> &m : ranks) {
+		if (!m)
+			continue;
+		m->calls.clear();
+		m->running.clear();
+	}
+	printf("# kernels do not end\n");
+	return false;
+}
+
+/* A kernel that is no all-reduce, to its end; ranks' kernels run beside it. */
+bool run_beside(const struct rig *rig, const std::function<void()> &run,
+		uint32_t blocks, uint32_t threads)
+{
+	const struct oh__kernel_arguments none = {};
+	emulated::launch *l =
+		emulated::start(run, none, blocks, threads, nullptr);
+
+	for (uint64_t end = emulated::turns + PATIENCE_TURNS;
+	     !emulated::go_on(l); go_on(rig))
+		if (emulated::turns > end)
+			return give_up();
+	emulated::end(l);
+	return true;
+}
 } // namespace
 
 const char *rig_open(struct rig *rig)
@@ -148,6 +187,7 @@ const char *rig_open(struct rig *rig)
 
 	memset(rig, 0, sizeof(*rig));
 	rig->watch = watch;
+	rig->checks = checks;
 	emulated::is_astray = is_astray;
 	emulated::seed =
 		given ? strtoull(given, nullptr, 10) : (uint64_t)time(nullptr);
@@ -167,6 +207,7 @@ bool rig_begin(struct rig *rig, int count, enum rig_placement placement,
 	rig->blocks = blocks;
 	rig->threads = threads;
 	memset(watch, 0, sizeof(watch));
+	emulated::set_clock();
 	for (int i = 0; i < count; i++) {
 		ranks[i] = std::make_unique<memory>();
 		ranks[i]->mailbox.assign(RIG_MAILBOX_BYTES / 4, 0);
@@ -221,10 +262,54 @@ bool rig_launch_nothing(struct rig *rig, const struct rig_call *call)
 	return true;
 }
 
+bool rig_release(struct rig *rig, int index, const struct rig_call *call,
+		 uint32_t gone)
+{
+	for (int k = -1; k < rig->ranks; k++) {
+		struct oh__release_arguments c;
+
+		if ((k < 0 || gone >> k & 1) &&
+		    (rig_fill_release(rig, index, call, k, &c),
+		     !run_beside(
+			     rig, [c] { release(c); }, 2, OH__RELEASE_THREADS)))
+			return false;
+	}
+	return true;
+}
+
+bool rig_check(struct rig *rig, uint32_t nonce, uint32_t skipped)
+{
+	for (int n = 0; n < 2 * rig->ranks; n++) {
+		struct oh__check_arguments c;
+
+		rig_fill_check(rig, n % rig->ranks, nonce, skipped, &c);
+		if (!run_beside(
+			    rig,
+			    [c, rig, n] {
+				    n < rig->ranks ? check_write(c)
+						   : check_read(c);
+			    },
+			    (uint32_t)rig->ranks, OH__CHECK_THREADS))
+			return false;
+	}
+	return true;
+}
+
+bool rig_is_busy(struct rig *rig)
+{
+	for (int i = 0; i < rig->ranks; i++)
+		if (!ranks[i]->calls.empty() || !ranks[i]->running.empty())
+			return true;
+	return false;
+}
+
 bool rig_wait(struct rig *rig)
 {
+	uint64_t end = emulated::turns + PATIENCE_TURNS;
+
 	while (go_on(rig))
-		;
+		if (emulated::turns > end)
+			return give_up();
 	if (emulated::astray)
 		printf("# %lu words were stored outside of their slots\n",
 		       emulated::astray);
@@ -252,6 +337,8 @@ bool rig_get(struct rig *rig, int rank, const struct rig_call *call, void *data)
 bool rig_set_epochs(struct rig *rig, uint32_t epoch)
 {
 	rig_wait(rig);
+	/* as after a long while */
+	emulated::set_clock();
 	for (int i = 0; i < rig->ranks; i++)
 		std::fill(ranks[i]->epochs.begin(), ranks[i]->epochs.end(),
 			  epoch);

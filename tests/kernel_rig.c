@@ -49,12 +49,18 @@ const char *rig_open(struct rig *rig)
 		    OH__KERNEL_RANKS * sizeof(*rig->watch),
 		    CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)))
 		return oh_last_error()->message;
+	if (OH__CUDA(rig->cuda->cuMemHostAlloc(
+		    (void **)&rig->checks,
+		    OH__KERNEL_RANKS * sizeof(*rig->checks),
+		    CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)))
+		return oh_last_error()->message;
 	return NULL;
 }
 
 void rig_close(struct rig *rig)
 {
 	rig->cuda->cuMemFreeHost(rig->watch);
+	rig->cuda->cuMemFreeHost(rig->checks);
 	for (int i = 0; i < rig->devices; i++) {
 		enter(rig, &rig->device[i]);
 		rig->cuda->cuModuleUnload(rig->device[i].module);
@@ -104,6 +110,8 @@ static bool make_rank(struct rig *rig, int index)
 	return enter(rig, rank->device) &&
 	       !OH__CUDA(cuda->cuStreamCreateWithPriority(
 		       &rank->stream, CU_STREAM_NON_BLOCKING, 0)) &&
+	       !OH__CUDA(cuda->cuStreamCreateWithPriority(
+		       &rank->beside, CU_STREAM_NON_BLOCKING, 0)) &&
 	       !OH__CUDA(cuda->cuMemAlloc_v2(&rank->send, RIG_BUFFER_BYTES)) &&
 	       !OH__CUDA(cuda->cuMemAlloc_v2(&rank->recv, RIG_BUFFER_BYTES)) &&
 	       !OH__CUDA(cuda->cuMemAlloc_v2(&rank->epoch, RIG_EPOCH_BYTES)) &&
@@ -143,6 +151,7 @@ void rig_end(struct rig *rig)
 		enter(rig, rank->device);
 		cuda->cuStreamSynchronize(rank->stream);
 		cuda->cuStreamDestroy_v2(rank->stream);
+		cuda->cuStreamDestroy_v2(rank->beside);
 		cuda->cuMemFree_v2(rank->send);
 		cuda->cuMemFree_v2(rank->recv);
 		cuda->cuMemFree_v2(rank->epoch);
@@ -247,6 +256,74 @@ bool rig_wait(struct rig *rig)
 		    OH__CUDA(rig->cuda->cuStreamSynchronize(
 			    rig->rank[i].stream)))
 			return false;
+	return true;
+}
+
+bool rig_is_busy(struct rig *rig)
+{
+	bool busy = false;
+
+	for (int i = 0; i < rig->ranks; i++)
+		busy |= enter(rig, rig->rank[i].device) &&
+			rig->cuda->cuStreamQuery(rig->rank[i].stream) ==
+				CUDA_ERROR_NOT_READY;
+	return busy;
+}
+
+/* A kernel that is no all-reduce, to its end. */
+static bool run_beside(struct rig *rig, int index, const char *name,
+		       unsigned blocks, unsigned threads, void *arguments)
+{
+	const struct rig_rank *rank = &rig->rank[index];
+	CUlaunchConfig config = {
+		.gridDimX = blocks,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = threads,
+		.blockDimY = 1,
+		.blockDimZ = 1,
+		.hStream = rank->beside,
+	};
+	void *parameters[] = {arguments};
+	CUfunction kernel;
+
+	return enter(rig, rank->device) &&
+	       !OH__CUDA(rig->cuda->cuModuleGetFunction(
+		       &kernel, rank->device->module, name)) &&
+	       !OH__CUDA(rig->cuda->cuLaunchKernelEx(&config, kernel,
+						     parameters, NULL)) &&
+	       !OH__CUDA(rig->cuda->cuStreamSynchronize(rank->beside));
+}
+
+bool rig_release(struct rig *rig, int index, const struct rig_call *call,
+		 uint32_t gone)
+{
+	for (int k = -1; k < rig->ranks; k++) {
+		struct oh__release_arguments c;
+
+		if (k >= 0 && !(gone >> k & 1))
+			continue;
+		rig_fill_release(rig, index, call, k, &c);
+		if (!run_beside(rig, index, "oh__release", 64,
+				OH__RELEASE_THREADS, &c))
+			return false;
+	}
+	return true;
+}
+
+bool rig_check(struct rig *rig, uint32_t nonce, uint32_t skipped)
+{
+	for (int n = 0; n < 2 * rig->ranks; n++) {
+		int index = n % rig->ranks;
+		struct oh__check_arguments c;
+
+		rig_fill_check(rig, index, nonce, skipped, &c);
+		if (!run_beside(rig, index,
+				n < rig->ranks ? "oh__check_write"
+					       : "oh__check_read",
+				(unsigned)rig->ranks, OH__CHECK_THREADS, &c))
+			return false;
+	}
 	return true;
 }
 

@@ -53,7 +53,7 @@ struct rig_device {
 
 struct rig_rank {
 	struct rig_device *device;
-	CUstream stream;
+	CUstream stream, beside; /* for what runs beside its calls */
 	CUdeviceptr send, recv, epoch;
 	CUdeviceptr mailbox; /* mapped for all devices */
 	CUmemGenericAllocationHandle handle;
@@ -68,6 +68,8 @@ struct rig {
 	struct rig_device device[RIG_DEVICES];
 	struct rig_rank rank[OH__KERNEL_RANKS];
 	struct oh__kernel_watch *watch; /* one a rank */
+	/* [reader][writer] */
+	struct oh__check_result (*checks)[OH__KERNEL_RANKS];
 };
 
 /* One call of all ranks. */
@@ -91,6 +93,12 @@ bool rig_is_fast(const struct rig *rig, int index, const struct rig_call *call);
 void rig_fill_arguments(const struct rig *rig, int index,
 			const struct rig_call *call,
 			struct oh__kernel_arguments *a);
+/* Of all epochs, or what a call uses of rank from's slot; from -1: no slot. */
+void rig_fill_release(const struct rig *rig, int index,
+		      const struct rig_call *call, int from,
+		      struct oh__release_arguments *a);
+void rig_fill_check(const struct rig *rig, int index, uint32_t nonce,
+		    uint32_t skipped, struct oh__check_arguments *a);
 
 /* NULL, or why there is nothing to run on. */
 const char *rig_open(struct rig *rig);
@@ -109,6 +117,15 @@ bool rig_launch(struct rig *rig, const struct rig_call *call);
  */
 bool rig_launch_nothing(struct rig *rig, const struct rig_call *call);
 bool rig_wait(struct rig *rig);
+/* Does a call still run? */
+bool rig_is_busy(struct rig *rig);
+/* As src/gpu/watch.c does: ends the rank's waits for those that are gone, bit
+ * k: rank k; beside its kernels. */
+bool rig_release(struct rig *rig, int index, const struct rig_call *call,
+		 uint32_t gone);
+/* Every rank's check, into rig->checks, of mailboxes in which no call was made;
+ * bit i of skipped: rank i writes to itself only. */
+bool rig_check(struct rig *rig, uint32_t nonce, uint32_t skipped);
 /* By the clock of deadlines. */
 uint64_t rig_now_ns(void);
 bool rig_put(struct rig *rig, int rank, size_t at, const void *data,

@@ -74,3 +74,36 @@ void rig_fill_arguments(const struct rig *rig, int index,
 		a->out[k] = slot_of(rig, call, index, k);
 	}
 }
+
+void rig_fill_release(const struct rig *rig, int index,
+		      const struct rig_call *call, int from,
+		      struct oh__release_arguments *a)
+{
+	/* chunks have their flags behind them; all else is data, or both */
+	size_t first = call->algorithm == RIG_STAGED ? 4 * RIG_HALF_BYTES : 0;
+	size_t end = call->algorithm == RIG_STAGED    ? RIG_STAGED_SLOT_BYTES
+		     : call->algorithm == RIG_FLAGGED ? 2 * RIG_HALF_BYTES
+						      : RIG_SLOT_BYTES;
+
+	memset(a, 0, sizeof(*a));
+	a->epoch = (uint32_t *)rig->rank[index].epoch;
+	a->epochs = RIG_EPOCH_BYTES / 4;
+	if (from < 0)
+		return;
+	a->slot = (uint32_t *)((char *)slot_of(rig, call, from, index) + first);
+	a->words = (end - first) / 4;
+	a->flagged = call->algorithm >= RIG_FLAGGED;
+}
+
+void rig_fill_check(const struct rig *rig, int index, uint32_t nonce,
+		    uint32_t skipped, struct oh__check_arguments *a)
+{
+	memset(a, 0, sizeof(*a));
+	a->rank = (uint32_t)index;
+	a->nonce = nonce;
+	a->own = (void *)rig->rank[index].mailbox;
+	a->result = rig->checks[index];
+	for (int k = 0; k < rig->ranks; k++)
+		if (k == index || !(skipped >> index & 1))
+			a->peer[k] = (void *)rig->rank[k].mailbox;
+}

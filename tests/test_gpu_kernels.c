@@ -4,15 +4,21 @@
  * results have the bits of the processor's engine at every size, alignment,
  * type, number of ranks and placement; thousands of calls in a row use halves
  * and epochs as they should; a flag of an earlier turn of the epochs is not
- * believed; a rank that does not come, and a communicator that has failed, end
- * the others' kernels and leave the GPU usable.
+ * believed; a rank that does not come, a communicator that has failed, and a
+ * release end the others' kernels and leave the GPU usable; the check of pairs
+ * sees who does not store.
+ *
+ *	--row		calls in a row and old flags alone
+ *	--must-fail F	the kernels have the fault F: it must be noticed
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "cpu/reduce.h"
+#include "kernel_ends.h"
 #include "kernel_rig.h"
 #include "tap.h"
 
@@ -87,13 +93,6 @@ static void expect(const struct rig_call *call)
 	plain->reduce[call->dtype][call->average ? OH_AVG : OH_SUM](&job);
 }
 
-static bool is_late(int rank)
-{
-	static const struct oh__kernel_watch none;
-
-	return memcmp(&rig.watch[rank], &none, sizeof(none));
-}
-
 /* New data, one call, every rank's result. */
 static bool try_once(const struct rig_call *call)
 {
@@ -107,7 +106,7 @@ static bool try_once(const struct rig_call *call)
 	expect(call);
 	for (int i = 0; i < rig.ranks; i++)
 		if (!rig_get(&rig, i, call, out) ||
-		    memcmp(out, due, call->bytes) || is_late(i))
+		    memcmp(out, due, call->bytes) || ends_is_late(&rig, i))
 			return false;
 	return true;
 }
@@ -275,6 +274,29 @@ static void test_row(int ranks, uint32_t epoch)
 	rig_end(&rig);
 }
 
+static void test_release(int ranks)
+{
+	for (int a = 0; a < RIG_ALGORITHMS; a++) {
+		if (!tap_ok(rig_begin(&rig, ranks, RIG_VRAM, BLOCKS, THREADS),
+			    "%d ranks", ranks))
+			return;
+		tap_ok(ends_is_release_right(&rig, (enum rig_algorithm)a),
+		       "%s: the host ends a wait", algorithm_names[a]);
+		rig_end(&rig);
+	}
+}
+
+static void test_check(int ranks)
+{
+	if (!tap_ok(rig_begin(&rig, ranks, RIG_VRAM, BLOCKS, THREADS),
+		    "%d ranks", ranks))
+		return;
+	tap_ok(ends_is_check_right(&rig),
+	       "what each rank stores arrives; who does not store is wrong in "
+	       "all words");
+	rig_end(&rig);
+}
+
 static uint64_t run_for_ns(const struct rig_call *call, bool *done)
 {
 	uint64_t start = rig_now_ns();
@@ -311,12 +333,8 @@ static void test_absent(int ranks, enum rig_algorithm algorithm)
 	       "%s: a rank that waits in vain leaves at the deadline, and says "
 	       "for whom",
 	       algorithm_names[algorithm]);
-	/* the communicator has failed: kernels that are queued do not wait */
-	call.timeout = 60000;
-	done = rig_set_epochs(&rig, OH__EPOCH_DEAD);
-	waited_ns = done ? run_for_ns(&call, &done) : 0;
-	tap_ok(done && waited_ns < 30000 * OH__NS_PER_MS,
-	       "later kernels do not wait");
+	tap_ok(ends_is_dead_quick(&rig, algorithm),
+	       "kernels of a communicator that has failed do not wait");
 	rig_end(&rig);
 	tap_ok(rig_begin(&rig, ranks, RIG_VRAM, BLOCKS, THREADS) &&
 		       try_once(&after),
@@ -393,7 +411,7 @@ static bool is_late_one_right(struct rig_call *call)
 	}
 	call->absent = 2;
 	right = right && rig_launch(&rig, call);
-	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+	ends_look_around();
 	call->absent = ~2u;
 	right = right && rig_launch(&rig, call) && rig_wait(&rig);
 	expect(call);
@@ -436,6 +454,16 @@ static void test_stale(int ranks, enum rig_placement placement)
 	}
 }
 
+static bool is_dead_quick(enum rig_algorithm algorithm)
+{
+	return ends_is_dead_quick(&rig, algorithm);
+}
+
+static bool is_release_right(enum rig_algorithm algorithm)
+{
+	return ends_is_release_right(&rig, algorithm);
+}
+
 /* The faults that a build may bring back; each must be noticed. */
 static bool is_batch_right(enum rig_algorithm algorithm)
 {
@@ -471,6 +499,20 @@ static const struct fault {
 	{"early", RIG_FLAGGED, is_batch_right},
 	{"early", RIG_STAGED, is_batch_right},
 	{"no_fence", RIG_STAGED, is_batch_right},
+	{"dead_waits", RIG_ONE_SHOT, is_dead_quick},
+	{"dead_waits", RIG_TWO_SHOT, is_dead_quick},
+	{"dead_waits", RIG_FLAGGED, is_dead_quick},
+	{"dead_waits", RIG_STAGED, is_dead_quick},
+	{"dead_once", RIG_ONE_SHOT, is_dead_quick},
+	{"dead_once", RIG_TWO_SHOT, is_dead_quick},
+	{"dead_once", RIG_FLAGGED, is_dead_quick},
+	{"dead_once", RIG_STAGED, is_dead_quick},
+	{"clock_back", RIG_ONE_SHOT, is_release_right},
+	{"clock_back", RIG_TWO_SHOT, is_release_right},
+	{"clock_back", RIG_FLAGGED, is_release_right},
+	{"clock_back", RIG_STAGED, is_release_right},
+	{"no_release", RIG_FLAGGED, is_release_right},
+	{"no_release", RIG_STAGED, is_release_right},
 	{"no_blank", RIG_FLAGGED, is_stale_refused},
 	{"no_blank", RIG_STAGED, is_stale_refused},
 };
@@ -524,6 +566,10 @@ static void test_all(void)
 	}
 	test_late_result(RIG_TWO_SHOT);
 	test_late_result(RIG_STAGED);
+	test_release(2);
+	test_release(3);
+	test_check(2);
+	test_check(5);
 	test_stale(2, RIG_VRAM);
 	test_stale(2, RIG_PINNED);
 	test_stale(3, RIG_VRAM);
@@ -532,10 +578,27 @@ static void test_all(void)
 	test_faultless(3);
 }
 
+static void test_fault_of(const char *name)
+{
+	test_fault(name, 2);
+#ifdef RIG_EMULATED
+	test_fault(name, 3);
+#endif
+}
+
 int main(int argc, char **argv)
 {
-	const char *reason = rig_open(&rig);
+	bool row = argc == 2 && !strcmp(argv[1], "--row");
+	const char *fault =
+		argc == 3 && !strcmp(argv[1], "--must-fail") ? argv[2] : NULL;
+	const char *reason;
 
+	if (argc > 1 && !row && !fault) {
+		fprintf(stderr, "usage: %s [--row | --must-fail FAULT]\n",
+			argv[0]);
+		return 2;
+	}
+	reason = rig_open(&rig);
 	if (reason)
 		tap_skip_all(reason);
 	tap_note("%d GPUs", rig.devices);
@@ -543,12 +606,9 @@ int main(int argc, char **argv)
 		in[i] = malloc(RIG_BUFFER_BYTES);
 	out = malloc(RIG_BUFFER_BYTES);
 	due = malloc(RIG_BUFFER_BYTES);
-	if (argc > 2 && !strcmp(argv[1], "--must-fail")) {
-		test_fault(argv[2], 2);
-#ifdef RIG_EMULATED
-		test_fault(argv[2], 3);
-#endif
-	} else if (argc > 1) {
+	if (fault) {
+		test_fault_of(fault);
+	} else if (row) {
 		test_row(2, 0);
 		test_row(4, 0);
 		test_stale(2, RIG_VRAM);

@@ -93,6 +93,9 @@ begin_call(const struct oh__kernel_arguments &c, uint32_t thread, uint32_t &wait
 	if (advances)
 		*epoch = ((call + 1) & ~OH__EPOCH_DEAD) |
 			 (call & OH__EPOCH_DEAD);
+#ifdef OH_FAULT_DEAD_ONCE /* for the test that must notice it */
+	*epoch &= ~OH__EPOCH_DEAD;
+#endif
 #ifdef OH_FAULT_ONE_HALF
 	call = 0; /* for the test that must notice it */
 #endif
