@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The arithmetic of GPU mailboxes: for every number of ranks, placement and
- * budget the slots lie inside the mailbox and meet nowhere, hold what a call
- * sends, and every size finds its class.
+ * budget the slots lie inside the mailbox, meet nowhere and leave nothing
+ * unused but for alignment, hold what a call sends, and every size finds its
+ * class. And of placement: which pairs go by way of a peer's memory, and what
+ * is said of those that do not.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +51,22 @@ static bool are_apart(const struct oh__gpu_layout *layout)
 		if (spans[i].begin < spans[i - 1].end)
 			return false;
 	return spans[count - 1].end <= layout->bytes;
+}
+
+/* Nothing lies unused but up to the next line of 4096 bytes, behind a class. */
+static bool are_close(const struct oh__gpu_layout *layout)
+{
+	struct span spans[1 + OH__GPU_CLASSES * OH__KERNEL_RANKS];
+	int count = list_spans(layout, spans);
+
+	for (int i = 1; i < count; i++) {
+		bool within = (i - 1) % layout->ranks;
+		uint64_t gap = spans[i].begin - spans[i - 1].end;
+
+		if (within ? gap > 0 : gap >= 4096)
+			return false;
+	}
+	return layout->bytes - spans[count - 1].end < 4096;
 }
 
 static bool is_two_shot(const struct oh__gpu_class *class)
@@ -141,6 +159,7 @@ static void test_layouts(void)
 							 NULL, budgets[b]) ||
 				    layout.bytes > budgets[b] ||
 				    !are_apart(&layout) ||
+				    !are_close(&layout) ||
 				    !holds_calls(&layout) ||
 				    !have_own_epochs(&layout))
 					tap_note(
@@ -195,7 +214,7 @@ static void test_given(void)
 			refused++;
 		else
 			good += layout.bytes <= budget && are_apart(&layout) &&
-				holds_calls(&layout) &&
+				are_close(&layout) && holds_calls(&layout) &&
 				have_own_epochs(&layout);
 	}
 	tap_ok(good + refused == 3000 && good > 2000,
@@ -203,7 +222,7 @@ static void test_given(void)
 	       good, refused);
 }
 
-/* What is wrong must be seen: a slot moved by a pack. */
+/* What is wrong must be seen: a slot moved by a pack, or by a line. */
 static void test_control(void)
 {
 	struct oh__gpu_layout layout;
@@ -211,6 +230,9 @@ static void test_control(void)
 	oh__gpu_layout_make(&layout, 4, false, NULL, 64u << 20);
 	layout.class[1].offset -= OH__PACK_BYTES;
 	tap_ok(!are_apart(&layout), "slots that meet are noticed");
+	oh__gpu_layout_make(&layout, 4, false, NULL, 64u << 20);
+	layout.class[layout.classes - 1].offset += 4096;
+	tap_ok(!are_close(&layout), "room that is not used is noticed");
 	oh__gpu_layout_make(&layout, 4, false, NULL, 64u << 20);
 	layout.class[2].half_bytes -= OH__PACK_BYTES;
 	tap_ok(!holds_calls(&layout), "a slot too short is noticed");
