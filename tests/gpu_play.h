@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A call on GPU memory drawn at random: what all ranks draw alike, and what is
- * each rank's own choice; and the data, of which every element is another one
- * in every call, rank and place. Sizes lie on both sides of every class's
- * border, most of them small.
+ * each rank's own choice; and the data, drawn anew for every call, rank and
+ * place. One element taken for another is noticed but for once in 2^24 in f32,
+ * 2^11 in f16 and 2^8 in bf16, so many values it may have; a pack, once in 2^64
+ * or less often. Sizes lie on both sides of every class's border, most of them
+ * small.
  */
 #ifndef OH_TESTS_GPU_PLAY_H
 #define OH_TESTS_GPU_PLAY_H

@@ -4,9 +4,9 @@
  * border, types, alignments, in place or not, two communicators, two streams,
  * eager and captured in graphs that are replayed with new data, queued many at
  * a time. All ranks draw the same calls and graphs; streams, alignments and
- * delays are each rank's own affair. Every element of a call has a value of
- * its own, so one of another call, rank or place is noticed; around a result
- * nothing may change.
+ * delays are each rank's own affair. Every element of a call is drawn for
+ * itself, so data of another call, rank or place is noticed (gpu_play.h: how
+ * surely); around a result nothing may change.
  *
  *	--calls N	in all runs together; a fifth of that where processes
  *			share GPUs
