@@ -9,7 +9,8 @@
  * surely); around a result nothing may change.
  *
  *	--calls N	in all runs together; a fifth of that where processes
- *			share GPUs
+ *			share GPUs, which takes long
+ *	--all-calls	there, too, all of them
  *	--only N	the N-th run alone
  *	--every N	the N-th, the 2N-th and so on
  *	--threads	no processes
@@ -582,7 +583,8 @@ static bool are_processes(const struct run *run, bool threads)
 }
 
 /* How many calls that made. */
-static uint64_t play_run(const struct run *run, bool threads, uint64_t calls)
+static uint64_t play_run(const struct run *run, bool threads, bool all_calls,
+			 uint64_t calls)
 {
 	bool processes = are_processes(run, threads);
 	char text[160], argument[64];
@@ -595,7 +597,7 @@ static uint64_t play_run(const struct run *run, bool threads, uint64_t calls)
 	uint64_t own = calls * run->part / 100 + 1;
 
 	/* processes that share a GPU take turns of milliseconds */
-	if (processes && run->ranks > gpu_ranks_devices())
+	if (processes && !all_calls && run->ranks > gpu_ranks_devices())
 		own = own / 5 + 1;
 	set(run);
 	snprintf(argument, sizeof(argument), "%llu 0", (unsigned long long)own);
@@ -650,6 +652,7 @@ static void read_number(char **argument, const char *name, uint64_t *number)
 int main(int argc, char **argv)
 {
 	bool faulty = false, faultless = false, threads = false;
+	bool all_calls = false;
 	uint64_t calls = CALLS, only = 0, every = 1, made = 0;
 
 	gpu_ranks_main(argc, argv, cases);
@@ -658,6 +661,7 @@ int main(int argc, char **argv)
 		faulty |= !strcmp(argv[i], "--must-fail");
 		faultless |= !strcmp(argv[i], "--must-pass");
 		threads |= !strcmp(argv[i], "--threads");
+		all_calls |= !strcmp(argv[i], "--all-calls");
 		read_number(argv + i, "--calls", &calls);
 		read_number(argv + i, "--only", &only);
 		read_number(argv + i, "--every", &every);
@@ -671,7 +675,8 @@ int main(int argc, char **argv)
 	for (size_t i = 1; i <= sizeof(runs) / sizeof(*runs); i++)
 		if (!(threads && runs[i - 1].processes) &&
 		    (only ? only == i : every && i % every == 0))
-			made += play_run(&runs[i - 1], threads, calls);
+			made += play_run(&runs[i - 1], threads, all_calls,
+					 calls);
 	tap_note("%llu calls in all", (unsigned long long)made);
 	return gpu_ranks_end(tap_done());
 }
