@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LINE_BYTES 65536
@@ -16,15 +17,18 @@
  * many reads has left its rank's process group and is not waited for. */
 #define MOST_LAST_READS 64
 
-/* A terminal can be written for a few bytes and block for more: its own open
- * file, as a flag would be seen by all who share this one. */
+/* What poll says does not hold for a write: a terminal takes a few bytes and
+ * blocks for more, and a pipe that is both sinks has no room left after the
+ * first. So it gets an own open file, as a flag would be seen by all who share
+ * this one. */
 static int open_sink(int fd)
 {
+	struct stat status;
 	char path[32];
 	int own = -1;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (isatty(fd))
+	if (isatty(fd) || (!fstat(fd, &status) && S_ISFIFO(status.st_mode)))
 		own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	return own >= 0 ? own : fd;
 }
@@ -162,10 +166,15 @@ static bool read_stream(struct relay_stream *stream)
 
 static void write_sink(struct relay_sink *sink)
 {
+	struct pollfd now = {sink->fd, POLLOUT, 0};
 	size_t left = sink->used - sink->sent;
-	ssize_t put = write(sink->fd, sink->data + sink->sent,
-			    left < PIPE_BUF ? left : PIPE_BUF);
+	ssize_t put;
 
+	/* a pipe of another user's is not opened again */
+	if (poll(&now, 1, 0) <= 0)
+		return;
+	put = write(sink->fd, sink->data + sink->sent,
+		    left < PIPE_BUF ? left : PIPE_BUF);
 	if (put < 0) {
 		if (errno != EAGAIN && errno != EINTR)
 			sink->lost = errno;

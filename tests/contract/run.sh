@@ -120,6 +120,25 @@ ok $? "and SIGTERM is heard"
 wait $pid
 is $? 143 "with exit code 143"
 exec 7>&-
+# One pipe for both outputs, and a reader that takes one page: there is room for
+# one of two writes.
+both=$(new_directory)
+mkfifo "$both/pipe"
+exec 7<>"$both/pipe"
+"${run[@]}" -n 1 --timeout 3 -- sh -c 'echo $$ >"$0/pid"; yes >&2 & exec yes' "$both" \
+	>"$both/pipe" 2>&1 &
+pid=$!
+sleep 1
+dd bs=4096 count=1 <&7 >"$both/page" 2>/dev/null
+wait_for 10 gone "$(cat "$both/pid")"
+ok $? "stdout and stderr are one pipe: the deadline holds"
+kill -TERM $pid
+wait_for 10 gone $pid
+ok $? "and SIGTERM is heard"
+kill -KILL $pid 2>/dev/null
+wait $pid
+is $? 124 "with exit code 124"
+exec 7>&-
 
 # Exit codes
 "${run[@]}" -n 3 -- sh -c 'exit $((ONEHOP_RANK == 1 ? 42 : 0))' 2>"$scratch/err"
