@@ -531,6 +531,9 @@ static bool admit_all(struct bench_team *team, int listener,
 		}
 		if (!missing)
 			return true;
+		/* somebody may always be at the door */
+		if (!ms_until(deadline))
+			return fail_late(team, here, "did not come", failure);
 		ready = bench_interrupt_poll(&fd, 1, 50);
 		if (ready < 0)
 			return interrupted(failure);
@@ -538,8 +541,6 @@ static bool admit_all(struct bench_team *team, int listener,
 			admit(team, listener);
 		else if (bench_has_ended(team->pid[0]))
 			return fail_ended(team, 0, failure);
-		else if (!ms_until(deadline))
-			return fail_late(team, here, "did not come", failure);
 	}
 }
 

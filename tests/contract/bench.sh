@@ -185,6 +185,24 @@ timeout 60 "${bench[@]}" --ranks 2 --sizes 64 -n 5 --json "$scratch/files/first"
 	--csv "$scratch/files/made" >"$scratch/out" 2>"$scratch/err"
 is $? 2 "and is the same file under both names"
 
+# MPI's ranks do not come, and what is no rank of the run comes all the time
+mkdir "$scratch/door"
+cp "$BUILD/onehop" "$scratch/door"
+ln -s /bin/true "$scratch/door/onehop-peer-mpich"
+cat >"$scratch/door/mpirun.mpich" <<'END'
+#!/usr/bin/env python3
+import os, socket, time
+end = time.monotonic() + 40
+while time.monotonic() < end:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+        door.connect("\0" + os.environ["ONEHOP_BENCH_SOCKET"])
+END
+chmod +x "$scratch/door/mpirun.mpich"
+PATH=$scratch/door:$PATH timeout 30 "$scratch/door/onehop" bench --no-pin --ranks 2 --sizes 64 -n 5 \
+	--peer mpich --timeout 3 >"$scratch/out" 2>"$scratch/err"
+has "$(cat "$scratch/out" "$scratch/err")" "mpich: ranks 0 1 did not come after 3 s (--timeout)" \
+	"strangers at the door do not put the deadline off"
+
 # A signal
 plainly=(env "--default-signal=INT,TERM,HUP,QUIT")
 ulimit -c 0
