@@ -2,7 +2,8 @@
 /*
  * Owns the log level and the sink. The level is read without the lock; sink
  * and context change together under it. The sink is called outside the lock,
- * so a sink that is being replaced may see one more line.
+ * so a sink that is being replaced may see one more line. A fork waits for the
+ * lock, so that no thread that the child lacks holds it there.
  */
 #include "base/log.h"
 
@@ -28,6 +29,21 @@ static void write_stderr(enum oh_log_level level, const char *line,
 			 void *context)
 {
 	fprintf(stderr, "onehop: %s: %s\n", level_names[level], line);
+}
+
+static void take_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void give_lock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(take_lock, give_lock, give_lock);
 }
 
 /* The level of ONEHOP_LOG; a malformed value is reported by the first
