@@ -2,7 +2,8 @@
 /*
  * A file is written under a name of its own in the same folder, brought to
  * the disk, and renamed: at every moment its place holds the old one or the
- * new one, whole.
+ * new one, whole. What cannot be replaced is written in place: devices, pipes,
+ * and a file that is a mount point, as containers have them.
  */
 #include "tools/output_file.h"
 
@@ -29,6 +30,19 @@ bool output_file_is_special(const char *path)
 	struct stat status;
 
 	return !stat(path, &status) && !S_ISREG(status.st_mode);
+}
+
+static bool is_mount_point(const char *path)
+{
+	struct statx status = {0};
+
+	return !statx(AT_FDCWD, path, 0, 0, &status) &&
+	       status.stx_attributes & STATX_ATTR_MOUNT_ROOT;
+}
+
+static bool stays_in_place(const char *path)
+{
+	return output_file_is_special(path) || is_mount_point(path);
 }
 
 /* folder and name become one path. */
@@ -120,7 +134,7 @@ bool output_file_same(const char *path, const char *other)
 }
 
 /* A pipe is not opened: its reader would see an end. */
-static bool special_may_be_written(const char *path)
+static bool place_may_be_written(const char *path)
 {
 	struct stat status;
 
@@ -135,8 +149,8 @@ bool output_file_probe(const char *who, const char *path)
 	char place[PATH_MAX], beside[PATH_MAX];
 	int fd;
 
-	if (output_file_is_special(path))
-		return special_may_be_written(path) ||
+	if (stays_in_place(path))
+		return place_may_be_written(path) ||
 		       complain(who, path, "cannot be written");
 	fd = open_beside(who, path, place, beside);
 	if (fd < 0)
@@ -163,9 +177,9 @@ static bool write_all(int fd, const char *text)
 	return true;
 }
 
-static bool write_special(const char *who, const char *path, const char *text)
+static bool write_in_place(const char *who, const char *path, const char *text)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_TRUNC);
 	bool fine = fd >= 0 && write_all(fd, text);
 
 	if (!fine)
@@ -199,8 +213,8 @@ bool output_file_write(const char *who, const char *path, const char *text)
 	bool fine;
 	int fd;
 
-	if (output_file_is_special(path))
-		return write_special(who, path, text);
+	if (stays_in_place(path))
+		return write_in_place(who, path, text);
 	fd = open_beside(who, path, place, beside);
 	if (fd < 0)
 		return false;

@@ -185,6 +185,23 @@ timeout 60 "${bench[@]}" --ranks 2 --sizes 64 -n 5 --json "$scratch/files/first"
 	--csv "$scratch/files/made" >"$scratch/out" 2>"$scratch/err"
 is $? 2 "and is the same file under both names"
 
+# a container may be given a single file
+touch "$scratch/files/given"
+for old in '' "$(seq 9999)"; do
+	echo "$old" >"$scratch/files/real"
+	if unshare -rm mount --bind "$scratch/files/real" "$scratch/files/given" 2>/dev/null; then
+		# shellcheck disable=SC2016
+		timeout 60 unshare -rm bash -c '
+			mount --bind "$1" "$2" && shift && exec "${@:2}" --json "$1"' - \
+			"$scratch/files/real" "$scratch/files/given" \
+			"${bench[@]}" --ranks 2 --sizes 64 -n 5 >"$scratch/out" 2>"$scratch/err"
+		is "$? $(cat "$scratch/err")" "0 " "a file that is a mount point: exit code 0"
+		passes "and it holds JSON" python3 -m json.tool "$scratch/files/real"
+	else
+		skip "a file that is a mount point" "nothing can be mounted"
+	fi
+done
+
 # MPI's ranks do not come, and what is no rank of the run comes all the time
 mkdir "$scratch/door"
 cp "$BUILD/onehop" "$scratch/door"
