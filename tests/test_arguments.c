@@ -366,9 +366,20 @@ static void sizes(struct ranks_self *self)
 		.rendezvous_timeout_ms = 1,
 		.call_timeout_ms = 1,
 	};
-	const struct oh_comm_options *all[] = {&larger.options, &smaller};
+	/* ends within a field: three bytes of it would be 1 ms, or on another
+	 * machine 0x010000 */
+	struct oh_comm_options odd = {
+		.size = offsetof(struct oh_comm_options,
+				 rendezvous_timeout_ms) +
+			3,
+		.id = &self->ids[2],
+		.rank = self->rank,
+		.ranks = self->ranks,
+		.rendezvous_timeout_ms = 0x01000001,
+	};
+	const struct oh_comm_options *all[] = {&larger.options, &smaller, &odd};
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		struct subject subject = {self, NULL, NULL};
 
 		if (i && self->rank)

@@ -124,6 +124,21 @@ static enum oh_status read_environment(struct recipe *recipe)
 	return OH_OK;
 }
 
+/* The bytes of whole fields: a size may end within one, or in the padding. */
+static size_t whole_fields(size_t size)
+{
+	static const size_t ends[] = {
+		sizeof(struct oh_comm_options),
+		offsetof(struct oh_comm_options, device),
+		offsetof(struct oh_comm_options, call_timeout_ms),
+	};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		if (size >= ends[i])
+			return ends[i];
+	return offsetof(struct oh_comm_options, rendezvous_timeout_ms);
+}
+
 /* Who the ranks are and where they meet: with that a failure can be told. */
 static enum oh_status read_place(const struct oh_comm_options *given,
 				 struct recipe *recipe)
@@ -138,9 +153,7 @@ static enum oh_status read_place(const struct oh_comm_options *given,
 					"options->size is %zu, set it to "
 					"sizeof(struct oh_comm_options)",
 					given->size);
-		memcpy(&options, given,
-		       given->size < sizeof(options) ? given->size
-						     : sizeof(options));
+		memcpy(&options, given, whole_fields(given->size));
 	}
 	recipe->rendezvous_ms = options.rendezvous_timeout_ms;
 	recipe->call_ms = options.call_timeout_ms;
