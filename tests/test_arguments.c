@@ -197,6 +197,26 @@ static void overlaps(struct subject *subject)
 	check_works(subject, "after overlaps");
 }
 
+/* As large as an object may be: the place that would be in place is before all
+ * addresses, or behind them. */
+static void huge_overlaps(struct subject *subject)
+{
+	size_t ranks = (size_t)subject->self->ranks;
+	const enum oh_collective made[] = {OH_REDUCE_SCATTER, OH_ALL_GATHER};
+
+	for (int i = 0; i < 2; i++) {
+		struct call call = {.collective = made[i],
+				    .dtype = OH_I32,
+				    .count = PTRDIFF_MAX / 4 / ranks};
+
+		refused(subject,
+			call_make(subject->comm, &call, subject->memory,
+				  subject->memory + COUNT),
+			oh_collective_name(made[i]), "overlap");
+	}
+	check_works(subject, "after huge overlaps");
+}
+
 /* All that a call does not need. */
 static void allowed(struct subject *subject)
 {
@@ -337,6 +357,7 @@ static void arguments(struct ranks_self *self)
 	if (subject.comm && ranks_check(self, subject.memory, "no memory")) {
 		collectives(&subject);
 		overlaps(&subject);
+		huge_overlaps(&subject);
 		allowed(&subject);
 		others(&subject);
 		creation(&subject);

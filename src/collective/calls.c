@@ -64,7 +64,8 @@ static enum oh_status check_buffers(const struct oh_comm *comm,
 	bool gather = call->collective == OH_ALL_GATHER;
 	bool sends = call->collective != OH_BROADCAST ||
 		     comm->mailbox.rank == call->root;
-	const uint8_t *in_place = call->recv;
+	/* a number: what it points at need not be there */
+	uintptr_t in_place = (uintptr_t)call->recv;
 
 	/* no object is larger; nor does the end of one wrap then */
 	if (call->count > PTRDIFF_MAX / element / ranks)
@@ -79,7 +80,7 @@ static enum oh_status check_buffers(const struct oh_comm *comm,
 		in_place -= rank * bytes;
 	if (gather)
 		in_place += rank * bytes;
-	if (sends && call->send != in_place &&
+	if (sends && (uintptr_t)call->send != in_place &&
 	    overlap(call->send, scatter ? ranks * bytes : bytes, call->recv,
 		    gather ? ranks * bytes : bytes))
 		return OH__FAIL(OH_ERR_INVALID,
@@ -87,7 +88,7 @@ static enum oh_status check_buffers(const struct oh_comm *comm,
 				"place (%s: send == %p)",
 				call->send, call->recv,
 				oh_collective_name(call->collective),
-				(const void *)in_place);
+				(void *)in_place);
 	return OH_OK;
 }
 
