@@ -331,6 +331,9 @@ static void abort_outside(struct ranks_self *self)
 	if (self->rank == 0)
 		ranks_fine(self, oh_comm_abort(comm), "oh_comm_abort");
 	ranks_barrier(self);
+	/* the others learn of it by a call */
+	if (self->rank)
+		check_health(self, comm, OH_OK, -1);
 	check_status(self, sum_one(comm), OH_ERR_ABORTED, "abort");
 	check_health(self, comm, OH_ERR_ABORTED, 0);
 	oh_comm_destroy(comm);

@@ -261,13 +261,15 @@ OH_API int oh_comm_ranks(const struct oh_comm *comm);
 /* The state of a communicator. */
 struct oh_health {
 	size_t size; /* sizeof(struct oh_health), set by the caller */
-	enum oh_status status; /* OH_OK, or what every call now returns */
+	/* OH_OK, or what every call now returns. What has failed on another
+	 * rank shows once a call of this one has missed that rank. */
+	enum oh_status status;
 	/* the rank that caused it, -1 if none is known; for OH_ERR_MISMATCH
 	 * a rank that differs from this one */
 	int culprit;
 	uint64_t calls; /* rounds finished on host memory since it was made */
 	/* bit i: the process of rank i has ended, and not after it had
-	 * destroyed its communicator */
+	 * destroyed a communicator on which nothing had failed */
 	uint32_t lost_ranks;
 };
 
