@@ -2,12 +2,15 @@
 /*
  * A malformed setting is an error that names the variable and what it takes,
  * and makes nothing; a well-formed one is taken. Every setting of the table
- * has its turn.
+ * has its turn. And the log's own place, stderr, without a reader.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/settings.h"
 #include "tap.h"
@@ -306,6 +309,50 @@ static void try_id(void)
 	oh_comm_destroy(comm);
 }
 
+/* A child whose stderr has no reader logs there: what ended it, and what is
+ * pending and blocked in it then, a bit each. */
+static int log_to_nobody(bool was_pending)
+{
+	sigset_t pipes, seen;
+	int ends[2], status;
+	pid_t child;
+
+	if (pipe(ends))
+		abort();
+	child = fork();
+	if (!child) {
+		dup2(ends[1], STDERR_FILENO);
+		close(ends[0]);
+		sigemptyset(&pipes);
+		sigaddset(&pipes, SIGPIPE);
+		if (was_pending) {
+			sigprocmask(SIG_BLOCK, &pipes, NULL);
+			raise(SIGPIPE);
+		}
+		oh_set_log(OH_LOG_ERROR, NULL, NULL);
+		oh_comm_abort(NULL);
+		sigpending(&pipes);
+		sigprocmask(SIG_BLOCK, NULL, &seen);
+		_exit(sigismember(&pipes, SIGPIPE) | sigismember(&seen, SIGPIPE)
+							     << 1);
+	}
+	close(ends[0]);
+	close(ends[1]);
+	if (waitpid(child, &status, 0) != child)
+		abort();
+	return status;
+}
+
+static void try_reader_gone(void)
+{
+	int status = log_to_nobody(false);
+
+	tap_ok(status == 0, "a log line that nobody reads, status %x", status);
+	status = log_to_nobody(true);
+	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 3,
+	       "a SIGPIPE of the caller's stays pending, status %x", status);
+}
+
 int main(void)
 {
 	oh_set_log(OH_LOG_WARN, take_line, NULL);
@@ -320,5 +367,6 @@ int main(void)
 	try_defaults();
 	try_empty();
 	try_id();
+	try_reader_gone();
 	return tap_done();
 }

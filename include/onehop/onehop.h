@@ -515,7 +515,8 @@ typedef void oh_log_sink(enum oh_log_level level, const char *line,
 			 void *context);
 
 /*
- * Sets how much is logged and where. sink NULL: stderr. Until it is called the
+ * Sets how much is logged and where. sink NULL: stderr, without a SIGPIPE where
+ * its reader has gone. Until it is called the
  * level is ONEHOP_LOG's (off, error, warn, info, debug; default warn).
  * Thread: any.
  */

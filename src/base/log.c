@@ -7,10 +7,13 @@
  */
 #include "base/log.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/cancel.h"
 #include "base/settings.h"
@@ -25,10 +28,28 @@ static void *sink_context;
 static const char *const level_names[] = {"off", "error", "warn", "info",
 					  "debug"};
 
+/* A program is not to die of a line whose reader has gone: a SIGPIPE of this
+ * write, which comes to this thread, is taken back. */
 static void write_stderr(enum oh_log_level level, const char *line,
 			 void *context)
 {
+	static const struct timespec at_once;
+	sigset_t pipe, pending, before;
+	int code = errno;
+	bool blocked;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	sigpending(&pending);
+	blocked = !pthread_sigmask(SIG_BLOCK, &pipe, &before);
 	fprintf(stderr, "onehop: %s: %s\n", level_names[level], line);
+	if (blocked && !sigismember(&pending, SIGPIPE))
+		while (sigtimedwait(&pipe, NULL, &at_once) < 0 &&
+		       errno == EINTR)
+			;
+	if (blocked)
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = code;
 }
 
 static void take_lock(void)
