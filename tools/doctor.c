@@ -5,7 +5,6 @@
  * do.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,21 +65,6 @@ static void print_help(void)
 	       "here and no file was given.\n");
 }
 
-static bool parse_positive(const char *flag, const char *text, double *value)
-{
-	char *end;
-
-	errno = 0;
-	*value = strtod(text, &end);
-	if (*text && !*end && !errno && isfinite(*value) && *value > 0)
-		return true;
-	fprintf(stderr,
-		"onehop doctor: %s is '%s', it takes a number above 0, such as "
-		"57.5 or 402e9\n",
-		flag, text);
-	return false;
-}
-
 static bool parse_tp(const char *text, int *tp)
 {
 	char *end;
@@ -130,20 +114,46 @@ static bool parse_bytes(const char *text, uint64_t *bytes)
 	return false;
 }
 
-/* The flags that take a number above 0. */
+/* The flags that take a figure, and between what it makes sense: beyond, what
+ * is computed from it has more digits than a line has room. */
 static const struct figure_flag {
 	const char *name;
 	size_t offset;
+	double low, high;
+	const char *takes;
 } figure_flags[] = {
 	{"tokens-per-second",
-	 offsetof(struct diagnosis_options, tokens_per_second)},
-	{"batch", offsetof(struct diagnosis_options, batch)},
-	{"active-bytes", offsetof(struct diagnosis_options, active_bytes)},
+	 offsetof(struct diagnosis_options, tokens_per_second), 1e-3, 1e6,
+	 "0.001 to 1e6, such as 57.5"},
+	{"batch", offsetof(struct diagnosis_options, batch), 1e-3, 1e6,
+	 "0.001 to 1e6, such as 8"},
+	{"active-bytes", offsetof(struct diagnosis_options, active_bytes), 1,
+	 1e15, "1 to 1e15, such as 28e9"},
 	{"checkpoint-bytes",
-	 offsetof(struct diagnosis_options, checkpoint_bytes)},
-	{"peak-gb-s", offsetof(struct diagnosis_options, peak_gb_s)},
-	{"claimed-gb-s", offsetof(struct diagnosis_options, claimed_gb_s)},
+	 offsetof(struct diagnosis_options, checkpoint_bytes), 1, 1e15,
+	 "1 to 1e15, such as 402e9"},
+	{"peak-gb-s", offsetof(struct diagnosis_options, peak_gb_s), 1e-3, 1e6,
+	 "0.001 to 1e6, such as 1792"},
+	{"claimed-gb-s", offsetof(struct diagnosis_options, claimed_gb_s), 1e-3,
+	 1e6, "0.001 to 1e6, such as 1500"},
 };
+
+static bool parse_within(const struct figure_flag *flag, const char *text,
+			 double *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtod(text, &end);
+	/* not a number is in no range */
+	if (*text && !*end && !errno && *value >= flag->low &&
+	    *value <= flag->high)
+		return true;
+	fprintf(stderr,
+		"onehop doctor: --%s is '%s', it takes a number from %s\n",
+		flag->name, text, flag->takes);
+	return false;
+}
 
 static bool parse_figure(const char *name, const char *text,
 			 struct options *options)
@@ -152,12 +162,10 @@ static bool parse_figure(const char *name, const char *text,
 	     i++) {
 		char *field = (char *)&options->about + figure_flags[i].offset;
 		double value;
-		char flag[32];
 
 		if (strcmp(name, figure_flags[i].name) != 0)
 			continue;
-		snprintf(flag, sizeof(flag), "--%s", name);
-		if (!parse_positive(flag, text, &value))
+		if (!parse_within(&figure_flags[i], text, &value))
 			return false;
 		memcpy(field, &value, sizeof(value));
 		return true;

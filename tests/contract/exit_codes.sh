@@ -153,4 +153,19 @@ done
 } >"$scratch/big.json"
 refuses "$scratch/big.json: it is larger than 2097152 bytes, the most that a config.json may have" \
 	doctor "$scratch/big.json"
+# a figure beyond what makes sense would come out with 300 digits
+while read -r flag value takes; do
+	"$BUILD/onehop" doctor "--$flag" "$value" "$report" >"$scratch/stdout" 2>"$scratch/stderr"
+	is "$? $(cat "$scratch/stdout" "$scratch/stderr")" \
+		"2 onehop doctor: --$flag is '$value', it takes a number from $takes" \
+		"onehop doctor --$flag $value: exit code 2"
+done <<'END'
+tokens-per-second 1e-300 0.001 to 1e6, such as 57.5
+tokens-per-second nan 0.001 to 1e6, such as 57.5
+batch 1000001 0.001 to 1e6, such as 8
+active-bytes 1e300 1 to 1e15, such as 28e9
+checkpoint-bytes 0 1 to 1e15, such as 402e9
+peak-gb-s inf 0.001 to 1e6, such as 1792
+claimed-gb-s -1 0.001 to 1e6, such as 1500
+END
 done_testing
