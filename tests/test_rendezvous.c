@@ -198,6 +198,17 @@ static void never_comes(struct ranks_self *self)
 		    (unsigned long long)ms, SHORT_MS);
 }
 
+/* Rank 0 may wait far longer than rank 1; the last never comes, and all say
+ * so when rank 1 has had enough of it. */
+static void deadlines_differ(struct ranks_self *self)
+{
+	if (self->rank == self->ranks - 1)
+		return;
+	fails(self, self->rank, self->ranks,
+	      self->rank == 1 ? SHORT_MS : LONG_MS, OH_ERR_TIMEOUT,
+	      "3 of 4 ranks came before rank 1's deadline, missing rank 3");
+}
+
 static void nap_ms(unsigned ms)
 {
 	struct timespec nap = {ms / 1000, ms % 1000 * (long)NS_PER_MS};
@@ -366,6 +377,7 @@ enum {
 	ALL_DECLINE,
 	DECLINES_ALONE,
 	NEVER,
+	DEADLINES,
 	MEMBER_DIES,
 	ROOT_DIES,
 	LATE,
@@ -383,6 +395,7 @@ static const struct ranks_case cases[] = {
 	[ALL_DECLINE] = {"all-decline", all_decline},
 	[DECLINES_ALONE] = {"declines-alone", declines_alone},
 	[NEVER] = {"never-comes", never_comes},
+	[DEADLINES] = {"deadlines-differ", deadlines_differ},
 	[MEMBER_DIES] = {"a-rank-dies", member_dies},
 	[ROOT_DIES] = {"rank-0-dies", root_dies},
 	[LATE] = {"latecomer", latecomer},
@@ -471,6 +484,7 @@ static void test_failures(void)
 	try(NEVER, 3, "0", 0);
 	try(NEVER, 3, "1", 0);
 	try(NEVER, 3, "2", 0);
+	try(DEADLINES, 4, NULL, 0);
 	try(MEMBER_DIES, 3, NULL, 1u << 1);
 	try(ROOT_DIES, 4, NULL, 1u << 0);
 	try(LATE, 3, "700", 0);

@@ -31,6 +31,8 @@ enum oh_status oh__meeting_take_verdict(const struct oh__verdict *verdict);
 
 /* How much longer the others wait for rank 0, which decides. */
 #define OH__PATIENCE_MS 5000
+/* How long a rank that gives up waits for rank 0 to say who is missing. */
+#define OH__ANSWER_MS 1000
 /* How long rank 0 stays to tell why there will be no communicator. */
 #define OH__GRACE_MS 2000
 

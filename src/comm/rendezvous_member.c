@@ -143,6 +143,34 @@ static enum oh_status take_welcome(struct oh__incoming *incoming,
 	return OH_OK;
 }
 
+/* Rank 0 waits longer than this rank may. It hears of that, and knows who is
+ * missing: its verdict comes at once, unless it is stopped. */
+static enum oh_status give_up(int fd, int rank)
+{
+	uint64_t until_ns = oh__now_ns() + OH__ANSWER_MS * OH__NS_PER_MS;
+	struct oh__incoming incoming;
+	enum oh_status told, status;
+	struct oh_error own;
+
+	status = OH__FAIL(OH_ERR_TIMEOUT,
+			  "rank 0 did not answer rank %d before the deadline: "
+			  "it is stopped, or waits longer for another rank",
+			  rank);
+	own = *oh_last_error();
+	oh__meeting_send_verdict(fd, status, rank);
+	told = oh__meeting_wait(fd, until_ns);
+	if (!told)
+		told = oh__message_receive(fd, "rank 0", &incoming);
+	if (!told) {
+		told = take_failure(&incoming);
+		oh__incoming_close(&incoming);
+		if (told)
+			return told;
+	}
+	oh__error_restore(&own);
+	return status;
+}
+
 static enum oh_status
 await_welcome(int fd, const struct oh__rendezvous_options *options,
 	      struct oh__rendezvous *rendezvous)
@@ -153,11 +181,7 @@ await_welcome(int fd, const struct oh__rendezvous_options *options,
 	status = oh__meeting_wait(fd, options->deadline_ns +
 					      OH__PATIENCE_MS * OH__NS_PER_MS);
 	if (status == OH_ERR_TIMEOUT)
-		return OH__FAIL(OH_ERR_TIMEOUT,
-				"rank 0 did not answer rank %d before the "
-				"deadline: it is stopped, or waits longer for "
-				"another rank",
-				options->rank);
+		return give_up(fd, options->rank);
 	if (!status)
 		status = oh__message_receive(fd, "rank 0", &incoming);
 	if (status == OH_ERR_PEER_LOST)

@@ -315,6 +315,28 @@ static enum oh_status hear_guest(struct root *root, int index)
 	return status;
 }
 
+/* Whose deadline it was: "the deadline" or a rank's. */
+static enum oh_status timed_out(const struct root *root, const char *deadline)
+{
+	char missing[96] = "";
+	char refused[64] = "";
+	size_t used = 0;
+
+	for (int i = 1; i < root->options->ranks; i++)
+		if (root->rendezvous->sockets[i] < 0)
+			used += (size_t)snprintf(missing + used,
+						 sizeof(missing) - used, " %d",
+						 i);
+	if (root->refused)
+		snprintf(refused, sizeof(refused),
+			 "; %d connections were refused, see the log",
+			 root->refused);
+	return OH__FAIL(OH_ERR_TIMEOUT,
+			"%d of %d ranks came before %s, missing rank%s%s",
+			root->joined, root->options->ranks, deadline, missing,
+			refused);
+}
+
 /* A member says nothing before it is welcomed, but why it gives up. */
 static enum oh_status hear_member(struct root *root, int rank)
 {
@@ -333,32 +355,15 @@ static enum oh_status hear_member(struct root *root, int rank)
 		if (status)
 			root->culprit = rank;
 	}
+	if (status == OH_ERR_TIMEOUT) {
+		snprintf(who, sizeof(who), "rank %d's deadline", rank);
+		return timed_out(root, who);
+	}
 	if (status && status != OH_ERR_PEER_LOST)
 		return status;
 	return OH__FAIL(OH_ERR_PEER_LOST,
 			"rank %d ended or gave up before all ranks had come",
 			rank);
-}
-
-static enum oh_status timed_out(const struct root *root)
-{
-	char missing[96] = "";
-	char refused[64] = "";
-	size_t used = 0;
-
-	for (int i = 1; i < root->options->ranks; i++)
-		if (root->rendezvous->sockets[i] < 0)
-			used += (size_t)snprintf(missing + used,
-						 sizeof(missing) - used, " %d",
-						 i);
-	if (root->refused)
-		snprintf(refused, sizeof(refused),
-			 "; %d connections were refused, see the log",
-			 root->refused);
-	return OH__FAIL(OH_ERR_TIMEOUT,
-			"%d of %d ranks came before the deadline, missing "
-			"rank%s%s",
-			root->joined, root->options->ranks, missing, refused);
 }
 
 static void expire_guests(struct root *root)
@@ -538,7 +543,7 @@ enum oh_status oh__meeting_as_root(const struct oh__rendezvous_options *options,
 	}
 	while (root.joined < options->ranks && !status) {
 		if (oh__now_ns() >= options->deadline_ns)
-			status = timed_out(&root);
+			status = timed_out(&root, "the deadline");
 		else
 			status = serve(&root, options->deadline_ns);
 	}
