@@ -311,6 +311,46 @@ static void meet_anyway(struct ranks_self *self)
 	check_leftovers(self, &before);
 }
 
+static void slow_log(enum oh_log_level level, const char *line, void *context)
+{
+	usleep(10000);
+}
+
+/* Another user comes as often as it can, until rank 0 has given up: that must
+ * be at its deadline, even where each refusal that is logged takes 10 ms. */
+static void deadline_in_flood(struct ranks_self *self)
+{
+	struct oh_comm_options options = {
+		.size = sizeof(options),
+		.id = &self->ids[0],
+		.ranks = 2,
+		.rendezvous_timeout_ms = 1000,
+	};
+	struct stranger s = {.self = self, .place = forge_place(&self->ids[0])};
+	struct oh_comm *comm = NULL;
+	enum oh_status status;
+	time_t start;
+
+	if (self->rank) {
+		forge_hello(&s.place, 1, 2, &s.hello);
+		if (setresuid(NOBODY, NOBODY, NOBODY))
+			abort();
+		flood(&s);
+		oh__incoming_close(&s.hello);
+		return;
+	}
+	oh_set_log(OH_LOG_WARN, slow_log, NULL);
+	ranks_await(&self->words[STRANGER_READY], 1);
+	start = time(NULL);
+	status = oh_comm_create(&options, &comm);
+	/* and 2 s to tell latecomers, the rest for a busy machine */
+	ranks_check(self,
+		    status == OH_ERR_TIMEOUT && time(NULL) - start <= 1 + 2 + 7,
+		    "%s after %d s", oh_status_name(status),
+		    (int)(time(NULL) - start));
+	atomic_store(&self->words[MET], 2);
+}
+
 /* Traitors: rank 2 of 3, who holds the id. */
 
 static int memfd_of(off_t bytes, int seals)
@@ -490,11 +530,13 @@ static void all_fail(struct ranks_self *self)
 
 enum {
 	MEET_ANYWAY,
+	DEADLINE,
 	ALL_FAIL
 };
 
 static const struct ranks_case cases[] = {
 	[MEET_ANYWAY] = {"meet-anyway", meet_anyway},
+	[DEADLINE] = {"deadline-in-a-flood", deadline_in_flood},
 	[ALL_FAIL] = {"all-fail", all_fail},
 	{0}};
 
@@ -521,6 +563,12 @@ int main(int argc, char **argv)
 		else
 			try(MEET_ANYWAY, (int)i, "a stranger",
 			    strangers[i].name);
+	if (geteuid())
+		tap_skip("deadline-in-a-flood", "this is not root");
+	else
+		ranks_processes(
+			&cases[DEADLINE],
+			&(struct ranks_options){.ranks = 2, .deadline_s = 20});
 	for (int i = 0; i < TREASONS; i++)
 		try(ALL_FAIL, i, "a rank sends", treasons[i]);
 	return tap_done();

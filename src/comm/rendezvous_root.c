@@ -23,6 +23,8 @@
 #define GUEST_MS 5000
 /* When all places are taken: a rank says hello at once. */
 #define CROWD_MS 200
+/* A crowd of strangers shall not fill the log, nor slow rank 0 down by it. */
+#define REFUSALS_LOGGED 16
 
 struct guest {
 	int socket;
@@ -96,8 +98,14 @@ static void refuse(struct root *root, int index, const char *why)
 	struct oh__message message;
 	struct oh__verdict *verdict = &message.body.verdict;
 
-	oh__log(OH_LOG_WARN, "rendezvous refused process %d: %s", guest->pid,
-		why);
+	if (root->refused < REFUSALS_LOGGED)
+		oh__log(OH_LOG_WARN, "rendezvous refused process %d: %s",
+			guest->pid, why);
+	else if (root->refused == REFUSALS_LOGGED)
+		oh__log(OH_LOG_WARN,
+			"rendezvous refused more than %d "
+			"processes, the others are not logged",
+			REFUSALS_LOGGED);
 	oh__meeting_fill_verdict(verdict, OH_OK, -1);
 	verdict->status = OH_ERR_PROTOCOL;
 	snprintf(verdict->text, sizeof(verdict->text),
@@ -142,9 +150,11 @@ static void receive_guest(struct root *root, int fd)
 		       "it belongs to another user");
 }
 
+/* No more at a time than there are places: those that come all the time must
+ * not keep rank 0 from its deadline and its members. */
 static enum oh_status accept_guests(struct root *root)
 {
-	while (root->guest_count < GUESTS) {
+	for (int i = 0; i < GUESTS && root->guest_count < GUESTS; i++) {
 		int fd = oh__fd_raise(
 			accept4(root->listener, NULL, NULL, SOCK_CLOEXEC));
 
