@@ -10,25 +10,31 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/descriptor.h"
+#include "comm/discard.h"
 #include "comm/meeting.h"
 
 #define RETRY_FIRST_US 200
 #define RETRY_LAST_US 10000
 
-static enum oh_status check_root(int socket)
+/* Another user's is closed at once, and nothing received. */
+static enum oh_status check_root(int *socket)
 {
 	struct ucred peer;
 
-	if (!oh__meeting_peer(socket, &peer))
+	if (!oh__meeting_peer(*socket, &peer)) {
+		int code = errno;
+
+		oh__discard_one(socket);
 		return OH__FAIL_CALL(OH_ERR_SYSTEM, "getsockopt(SO_PEERCRED)",
-				     errno, "cannot tell who rank 0 is");
-	if (peer.uid != geteuid())
-		return OH__FAIL(OH_ERR_PROTOCOL,
-				"the rendezvous socket belongs to uid %u "
-				"(process %d), this process runs as uid %u",
-				(unsigned)peer.uid, (int)peer.pid,
-				(unsigned)geteuid());
-	return OH_OK;
+				     code, "cannot tell who rank 0 is");
+	}
+	if (peer.uid == geteuid())
+		return OH_OK;
+	oh__discard_one(socket);
+	return OH__FAIL(OH_ERR_PROTOCOL,
+			"the rendezvous socket belongs to uid %u (process %d), "
+			"this process runs as uid %u",
+			(unsigned)peer.uid, (int)peer.pid, (unsigned)geteuid());
 }
 
 /* Not there yet, or its queue is full. */
@@ -217,7 +223,7 @@ oh__meeting_as_member(const struct oh__rendezvous_options *options,
 
 	status = connect_root(options, &fd);
 	if (!status)
-		status = check_root(fd);
+		status = check_root(&fd);
 	if (!status)
 		status = say_hello(fd, options);
 	/* one that is not there, or is another's, is told nothing either */
@@ -272,7 +278,7 @@ oh__meeting_decline_as_member(const struct oh__rendezvous_options *options,
 	decline->rank = (uint32_t)options->rank;
 	oh__meeting_fill_verdict(&decline->verdict, status, options->rank);
 	soon.deadline_ns = deadline_ns;
-	if (!connect_root(&soon, &fd) && !check_root(fd) &&
+	if (!connect_root(&soon, &fd) && !check_root(&fd) &&
 	    !oh__message_send(fd, &message, OH__MESSAGE_DECLINE, NULL, 0))
 		told = await_verdict(fd, deadline_ns, options->rank, &culprit);
 	oh__fd_close(&fd);

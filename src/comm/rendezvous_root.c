@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/descriptor.h"
+#include "comm/discard.h"
 #include "comm/meeting.h"
 
 #define GUESTS 64
@@ -29,6 +30,7 @@
 struct guest {
 	int socket;
 	int pid;
+	bool strange; /* of another user */
 	bool heard; /* it holds the id, and is or says it is this rank */
 	uint32_t rank;
 	uint64_t since_ns;
@@ -51,6 +53,7 @@ struct root {
 	struct oh__message verdict;
 	int guest_count;
 	struct guest guests[GUESTS];
+	struct oh__discard discard; /* what strangers had a hand in */
 };
 
 static enum oh_status open_listener(struct root *root, int *taken)
@@ -112,7 +115,10 @@ static void refuse(struct root *root, int index, const char *why)
 		 "rank 0 refused the connection of process %d: %s", guest->pid,
 		 why);
 	oh__message_send(guest->socket, &message, OH__MESSAGE_VERDICT, NULL, 0);
-	oh__fd_close(&guest->socket);
+	if (guest->strange)
+		oh__discard_add(&root->discard, &guest->socket);
+	else
+		oh__fd_close(&guest->socket);
 	drop_guest(root, index);
 	root->refused++;
 }
@@ -137,15 +143,18 @@ static void receive_guest(struct root *root, int fd)
 	struct guest *guest = &root->guests[root->guest_count++];
 	struct ucred peer;
 
-	*guest = (struct guest){
-		.socket = fd, .pid = -1, .since_ns = oh__now_ns()};
+	*guest = (struct guest){.socket = fd,
+				.pid = -1,
+				.strange = true,
+				.since_ns = oh__now_ns()};
 	if (!oh__meeting_peer(fd, &peer)) {
 		refuse(root, root->guest_count - 1,
 		       "the kernel does not say who it is");
 		return;
 	}
 	guest->pid = peer.pid;
-	if (peer.uid != geteuid())
+	guest->strange = peer.uid != geteuid();
+	if (guest->strange)
 		refuse(root, root->guest_count - 1,
 		       "it belongs to another user");
 }
@@ -165,7 +174,9 @@ static enum oh_status accept_guests(struct root *root)
 		if (errno != EMFILE && errno != ENFILE)
 			return OH_OK;
 		/* the guests that are here may go, and leave room */
-		root->starved = root->guest_count > 0 || root->failed;
+		root->starved = root->guest_count > 0 || root->failed ||
+				root->discard.fd_count > 0 ||
+				root->discard.thread_count > 0;
 		if (root->starved)
 			return OH_OK;
 		return OH__FAIL_CALL(OH_ERR_SYSTEM, "accept4", errno,
@@ -396,7 +407,8 @@ struct watch {
 
 static void watch_all(const struct root *root, struct watch *watch)
 {
-	bool open = root->guest_count < GUESTS && !root->starved;
+	bool open = root->guest_count < GUESTS && !root->starved &&
+		    !root->discard.fd_count;
 	int count = 0;
 
 	/* the listener, the members, the guests */
@@ -446,7 +458,7 @@ static enum oh_status serve(struct root *root, uint64_t until_ns)
 	int ready;
 
 	watch_all(root, &watch);
-	if (watch.guests && ms > CROWD_MS / 4)
+	if ((watch.guests || watch.polls[0].fd < 0) && ms > CROWD_MS / 4)
 		ms = CROWD_MS / 4;
 	ready = poll(watch.polls, (nfds_t)(1 + watch.members + watch.guests),
 		     ms);
@@ -457,6 +469,7 @@ static enum oh_status serve(struct root *root, uint64_t until_ns)
 		status = OH__FAIL_CALL(OH_ERR_SYSTEM, "poll", errno,
 				       "cannot wait for the ranks");
 	expire_guests(root);
+	oh__discard_start(&root->discard);
 	return status;
 }
 
@@ -511,12 +524,36 @@ static enum oh_status welcome(struct root *root, int rank)
 	return status;
 }
 
+/*
+ * Whoever still waits is let in first, for the listener's own close would drop
+ * what they have sent. It is shut down before: a forked child may hold it, too,
+ * and nobody shall wait there for an answer.
+ */
+static void close_listener(struct root *root)
+{
+	struct ucred peer;
+	int fd;
+
+	shutdown(root->listener, SHUT_RDWR);
+	while ((fd = accept4(root->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+		if (oh__meeting_peer(fd, &peer) && peer.uid == geteuid())
+			close(fd);
+		else
+			oh__discard_add(&root->discard, &fd);
+	}
+	/* some may be left where no descriptor was */
+	if (errno != EAGAIN && errno != EINVAL)
+		oh__discard_add(&root->discard, &root->listener);
+	oh__fd_close(&root->listener);
+}
+
 static void close_root(struct root *root)
 {
 	while (root->guest_count)
 		refuse(root, root->guest_count - 1, "the rendezvous is over");
 	oh__fd_close(&root->spare);
-	oh__fd_close(&root->listener);
+	close_listener(root);
+	oh__discard_end(&root->discard);
 }
 
 /* Before the listener: who has connected to that must be told something. */
