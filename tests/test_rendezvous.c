@@ -8,9 +8,12 @@
 #include "mailbox/segment.h"
 #include "ranks.h"
 
+#include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -295,6 +298,30 @@ static void one_too_many(struct ranks_self *self)
 	oh_comm_destroy(comm);
 }
 
+/* Into a user namespace, there as uid 65534, the overflow uid. */
+static bool become_unknown(void)
+{
+	char map[64];
+	int bytes = snprintf(map, sizeof(map), "65534 %d 1", (int)geteuid());
+	int fd;
+	bool done;
+
+	if (unshare(CLONE_NEWUSER))
+		return false;
+	fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
+	done = fd >= 0 && write(fd, map, (size_t)bytes) == bytes;
+	close(fd);
+	return done && geteuid() == 65534;
+}
+
+/* Every user who is not mapped has this uid. */
+static void unknown_user(struct ranks_self *self)
+{
+	if (ranks_check(self, become_unknown(), "no user namespace"))
+		fails(self, self->rank, self->ranks, LONG_MS,
+		      OH_ERR_UNSUPPORTED, "user namespace");
+}
+
 /* All meet, with one id after the other and with two at once. */
 static void all_meet(struct ranks_self *self)
 {
@@ -383,6 +410,7 @@ enum {
 	LATE,
 	WRONG_ID,
 	TOO_MANY,
+	UNKNOWN,
 	MEET,
 	FORGED
 };
@@ -401,6 +429,7 @@ static const struct ranks_case cases[] = {
 	[LATE] = {"latecomer", latecomer},
 	[WRONG_ID] = {"wrong-id", wrong_id},
 	[TOO_MANY] = {"one-too-many", one_too_many},
+	[UNKNOWN] = {"unknown-user", unknown_user},
 	[MEET] = {"meet", all_meet},
 	[FORGED] = {"forged", forged},
 	{0}};
@@ -459,6 +488,19 @@ static void test_options(void)
 	oh_comm_destroy(comm);
 }
 
+static void test_unknown_user(void)
+{
+	pid_t child = fork();
+	int status = 1;
+
+	if (!child)
+		_exit(!become_unknown());
+	if (child < 0 || waitpid(child, &status, 0) < 0 || status)
+		tap_skip("unknown-user", "no user namespace here");
+	else
+		try(UNKNOWN, 2, NULL, 0);
+}
+
 static void test_failures(void)
 {
 	static const char *const settings[] = {
@@ -491,6 +533,7 @@ static void test_failures(void)
 	if (!ranks_quick())
 		try(LATE, 3, "3500", 0);
 	try(WRONG_ID, 2, NULL, 0);
+	test_unknown_user();
 	try(TOO_MANY, 3, NULL, 0);
 	try(FORGED, 3, "0", 0);
 	try(FORGED, 3, "1", 0);

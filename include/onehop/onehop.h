@@ -221,8 +221,8 @@ struct oh_comm_options {
  * Errors: OH_ERR_INVALID, OH_ERR_LAUNCHER, OH_ERR_SETTING, OH_ERR_TIMEOUT (a
  * rank never came), OH_ERR_MISMATCH (size, a rank twice, version, settings
  * that must agree), OH_ERR_PROTOCOL, OH_ERR_PEER_LOST, OH_ERR_NO_MEMORY,
- * OH_ERR_UNSUPPORTED (a device, and no driver or no kernels for it),
- * OH_ERR_SYSTEM.
+ * OH_ERR_UNSUPPORTED (a device, and no driver or no kernels for it; the uid of
+ * those that a user namespace does not map), OH_ERR_SYSTEM.
  */
 OH_API enum oh_status oh_comm_create(const struct oh_comm_options *options,
 				     struct oh_comm **comm);

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -100,6 +101,37 @@ enum oh_status oh__meeting_take_verdict(const struct oh__verdict *verdict)
 	return OH__FAIL((enum oh_status)verdict->status, "%s", text);
 }
 
+/* The first numbers of a file, how many; -1 if there is no such file. */
+static int read_numbers(const char *path, unsigned numbers[3])
+{
+	FILE *file = fopen(path, "re");
+	int count = 0;
+
+	if (!file)
+		return errno == ENOENT ? -1 : 0;
+	count = fscanf(file, "%u %u %u", &numbers[0], &numbers[1], &numbers[2]);
+	fclose(file);
+	return count;
+}
+
+/*
+ * In a user namespace all users of the host that it does not map have one uid,
+ * the overflow uid: as that, a process cannot tell its own user from them. The
+ * map of the host itself is of all uids to themselves.
+ */
+static bool knows_its_user(void)
+{
+	unsigned overflow[3] = {65534}, map[3] = {0};
+	int count;
+
+	read_numbers("/proc/sys/kernel/overflowuid", overflow);
+	if (geteuid() != overflow[0])
+		return true;
+	count = read_numbers("/proc/self/uid_map", map);
+	return count < 0 ||
+	       (count == 3 && !map[0] && !map[1] && map[2] == UINT32_MAX);
+}
+
 enum oh_status oh__rendezvous_meet(const struct oh__rendezvous_options *options,
 				   struct oh__rendezvous *rendezvous)
 {
@@ -121,6 +153,14 @@ enum oh_status oh__rendezvous_meet(const struct oh__rendezvous_options *options,
 		rendezvous->reached = true;
 		return OH_OK;
 	}
+	if (!knows_its_user())
+		return OH__FAIL(OH_ERR_UNSUPPORTED,
+				"this process runs as uid %u, which in its "
+				"user namespace stands for all users that are "
+				"not mapped (/proc/self/uid_map): it cannot "
+				"tell its ranks from theirs, run it as another "
+				"uid",
+				(unsigned)geteuid());
 	if (options->rank == 0)
 		status = oh__meeting_as_root(options, rendezvous, &taken);
 	/* A second rank 0 finds the place taken and asks the first, which
@@ -146,7 +186,7 @@ enum oh_status oh__rendezvous_decline(const struct oh__meeting_place *place,
 		.ranks = ranks,
 	};
 
-	if (ranks == 1)
+	if (ranks == 1 || !knows_its_user())
 		return status;
 	if (rank == 0)
 		return oh__meeting_decline_as_root(&options, status);
