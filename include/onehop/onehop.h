@@ -15,7 +15,9 @@
  *
  * fork: a child has no part in its parent's communicators. Calls on them are
  * OH_ERR_INVALID there; oh_comm_destroy frees the child's copy and is not
- * noticed by the other ranks. Threads: a call may need 48 KiB of stack, and is
+ * noticed by the other ranks. exec: a rank that replaces its program without
+ * oh_comm_destroy has not ended, the others wait for it until their deadline.
+ * Threads: a call may need 48 KiB of stack, and is
  * no cancellation point.
  *
  * Errors: every function that can fail returns an enum oh_status and sets its
