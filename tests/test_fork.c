@@ -5,7 +5,10 @@
  * as processes that fork each other's beginning from this one.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,6 +122,51 @@ static int children_that_hang(int children)
 	return hung;
 }
 
+/* A rank of two that waits for the other in vain. */
+static enum oh_status wait_alone(const struct oh_unique_id *id, int rank)
+{
+	struct oh_comm_options options = {.size = sizeof(options),
+					  .id = id,
+					  .rank = rank,
+					  .ranks = 2,
+					  .rendezvous_timeout_ms = 500};
+	struct oh_comm *comm;
+
+	return oh_comm_create(&options, &comm);
+}
+
+static void *wait_as_root(void *id)
+{
+	return (void *)(uintptr_t)wait_alone(id, 0);
+}
+
+/* A child that is forked while rank 0 waits has its listener, too: whoever
+ * comes after rank 0 has gone must not wait there for an answer. */
+static void test_listener(void)
+{
+	struct oh_unique_id id;
+	pthread_t root;
+	void *status;
+	pid_t child;
+
+	if (oh_unique_id_create(&id) ||
+	    pthread_create(&root, NULL, wait_as_root, &id))
+		abort();
+	usleep(200000);
+	child = fork();
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	pthread_join(root, &status);
+	tap_ok((enum oh_status)(uintptr_t)status == OH_ERR_TIMEOUT &&
+		       wait_alone(&id, 1) == OH_ERR_TIMEOUT &&
+		       strstr(oh_last_error()->message, "did not open"),
+	       "nobody listens in a child: %s", oh_last_error()->message);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
 int main(void)
 {
 	struct oh_unique_id id;
@@ -145,6 +193,7 @@ int main(void)
 	tap_ok(sum_is(comm, 2), "the parent's call works after the child's "
 				"destroy");
 	oh_comm_destroy(comm);
+	test_listener();
 	tap_ok(exit_of(other) == 0, "the other rank has noticed nothing");
 	tap_ok(!children_that_hang(400),
 	       "a child logs, whatever the parent's threads were at");
