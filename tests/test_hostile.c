@@ -297,9 +297,11 @@ static void be_stranger(struct ranks_self *self)
 /* Ranks 0 and 1 of 2; rank 1 comes when the stranger has done its worst. */
 static void meet_anyway(struct ranks_self *self)
 {
-	struct leftovers before = leftovers_now();
+	struct leftovers before;
 	struct oh_comm *comm = NULL;
 
+	leftovers_first_thread();
+	before = leftovers_now();
 	if (self->rank == 2) {
 		be_stranger(self);
 		return;

@@ -306,11 +306,13 @@ static void fails(struct ranks_self *self, int rank, enum oh_status expected,
 		.rendezvous_timeout_ms = SHORT_MS,
 		.call_timeout_ms = SHORT_MS,
 	};
-	struct leftovers before = leftovers_now();
+	struct leftovers before;
 	struct oh_comm *comm = NULL;
 	int32_t data = 1;
 	enum oh_status status;
 
+	leftovers_first_thread();
+	before = leftovers_now();
 	ranks_await(&self->words[LISTENING], 1);
 	status = oh_comm_create(&options, &comm);
 	/* where nothing is measured nobody has called yet */
