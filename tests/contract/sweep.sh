@@ -62,7 +62,7 @@ sweeps()
 		>"$scratch/out" 2>"$scratch/err"
 	is $? "$due" "sweep_gpus.py $*: exit code $due"
 }
-sweeps 0 --ranks 3 --seconds 4 --most 1024 --seed 1 "$scratch/sweep.json"
+sweeps 0 --ranks 3 --seconds 8 --most 1024 --seed 1 "$scratch/sweep.json"
 for memory in peers pinned; do
 	table=$(sed -n "s/^$memory: ONEHOP_DEVICE_TABLE=//p" "$scratch/out")
 	has "$(ONEHOP_DEVICE_TABLE=$table "$BUILD/onehop" env)" " $table " \
@@ -77,7 +77,7 @@ fi
 FAKEKERNELS_FAULT='wrong 1 0' sweeps 1 --ranks 2 --seconds 1 --most 64 --memory peers \
 	"$scratch/sweep.json"
 has "$(cat "$scratch/err")" "wrong results" "wrong results are said"
-ONEHOP_DEVICE_SHARE=none sweeps 1 --ranks 2 --seconds 1 --most 64 "$scratch/sweep.json"
+ONEHOP_DEVICE_SHARE=none sweeps 1 --ranks 2 --seconds 4 --most 64 "$scratch/sweep.json"
 is "$(grep -c "ONEHOP_DEVICE_SHARE is none" "$scratch/err")" 5 "no peers: said five times"
 has "$(cat "$scratch/err")" "peers: 5 failures in a row: gave up" "and no more"
 has "$(cat "$scratch/out")" "pinned: ONEHOP_DEVICE_TABLE=512:" "host memory has its table"
