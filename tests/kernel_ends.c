@@ -29,15 +29,21 @@ void ends_look_around(void)
 	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
-bool ends_is_dead_quick(struct rig *rig, enum rig_algorithm algorithm)
+/* Without rank 1, for whom the others wait. */
+static struct rig_call endless_call(enum rig_algorithm algorithm)
 {
-	struct rig_call call = {
+	return (struct rig_call){
 		.algorithm = algorithm,
 		.dtype = OH_F32,
 		.bytes = 4096,
 		.timeout = NEVER_TICKS,
 		.absent = 2,
 	};
+}
+
+bool ends_is_dead_quick(struct rig *rig, enum rig_algorithm algorithm)
+{
+	struct rig_call call = endless_call(algorithm);
 	uint64_t start = rig_now_ns();
 
 	/* three calls: each half is used again */
@@ -60,13 +66,7 @@ static bool is_any_late(const struct rig *rig)
 
 static bool is_one_released(struct rig *rig, enum rig_algorithm algorithm)
 {
-	struct rig_call call = {
-		.algorithm = algorithm,
-		.dtype = OH_F32,
-		.bytes = 4096,
-		.timeout = NEVER_TICKS,
-		.absent = 2,
-	};
+	struct rig_call call = endless_call(algorithm);
 	bool right = rig_launch(rig, &call);
 
 	ends_look_around();
