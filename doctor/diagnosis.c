@@ -161,17 +161,24 @@ static enum oh_status ask_gates(struct diagnosis *d)
 	return OH_OK;
 }
 
+const struct gate *diagnosis_gate(const struct diagnosis *d,
+				  const char *feature)
+{
+	for (int i = 0; i < d->gate_count; i++)
+		if (!strcmp(d->gates[i].feature, feature))
+			return &d->gates[i];
+	return NULL;
+}
+
 /* The path before the engine's own kernel, or behind it, that takes the
  * messages, where that is neither NCCL nor not known; NULL else. */
 static const char *other_path(const struct diagnosis *d)
 {
 	static const char *const measured[] = {"CUSTOM", "PYNCCL",
 					       "TORCH_DISTRIBUTED"};
-	const char *path = NULL;
+	const struct gate *dispatch = diagnosis_gate(d, "dispatch");
+	const char *path = dispatch ? dispatch->rule : NULL;
 
-	for (int i = 0; i < d->gate_count; i++)
-		if (!strcmp(d->gates[i].feature, "dispatch"))
-			path = d->gates[i].rule;
 	for (size_t i = 0; path && i < sizeof(measured) / sizeof(*measured);
 	     i++)
 		if (!strcmp(path, measured[i]))

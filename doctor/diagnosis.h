@@ -106,4 +106,8 @@ void findings_collect(struct diagnosis *diagnosis);
 const char *input_kind_name(enum input_kind kind);
 const char *finding_severity_name(enum finding_severity severity);
 
+/* The chain of a feature, "dispatch"; NULL: none was asked. */
+const struct gate *diagnosis_gate(const struct diagnosis *d,
+				  const char *feature);
+
 #endif

@@ -21,14 +21,6 @@ void finding_question(const struct diagnosis *d, struct gate_question *question)
 			i < d->visible.count ? d->visible.gpu[i] : i;
 }
 
-const struct gate *finding_gate(const struct diagnosis *d, const char *feature)
-{
-	for (int i = 0; i < d->gate_count; i++)
-		if (!strcmp(d->gates[i].feature, feature))
-			return &d->gates[i];
-	return NULL;
-}
-
 const struct gate_step *finding_step(const struct gate *gate, const char *id)
 {
 	for (int i = 0; gate && i < gate->step_count; i++)
@@ -39,7 +31,7 @@ const struct gate_step *finding_step(const struct gate *gate, const char *id)
 
 const char *finding_rule(const struct diagnosis *d)
 {
-	const struct gate *gate = finding_gate(d, "custom_all_reduce");
+	const struct gate *gate = diagnosis_gate(d, "custom_all_reduce");
 
 	if (gate && gate->rule)
 		return gate->rule;
@@ -55,7 +47,7 @@ void finding_rule_evidence(const struct diagnosis *d, const char *rule,
 			   char *text, size_t bytes)
 {
 	const struct gate_step *step =
-		finding_step(finding_gate(d, "custom_all_reduce"), rule);
+		finding_step(diagnosis_gate(d, "custom_all_reduce"), rule);
 	char origin[96];
 
 	if (step && step->decides) {
@@ -68,27 +60,18 @@ void finding_rule_evidence(const struct diagnosis *d, const char *rule,
 
 bool finding_custom_enabled(const struct diagnosis *d)
 {
-	const struct gate *gate = finding_gate(d, "custom_all_reduce");
+	const struct gate *gate = diagnosis_gate(d, "custom_all_reduce");
 
 	if (d->has_log && d->log.custom != LOG_CUSTOM_UNKNOWN)
 		return d->log.custom == LOG_CUSTOM_ENABLED;
 	return gate && gate->verdict == GATE_ENABLED;
 }
 
-/* The first step of a chain that cannot be told; NULL: there is none. */
-static const char *unknown_step(const struct gate *gate)
-{
-	for (int i = 0; i < gate->step_count; i++)
-		if (gate->steps[i].answer == GATE_UNKNOWN)
-			return gate->steps[i].id;
-	return NULL;
-}
-
 const char *finding_goes(const struct diagnosis *d, char text[112])
 {
-	const struct gate *gate = finding_gate(d, "dispatch");
+	const struct gate *gate = diagnosis_gate(d, "dispatch");
 	const char *path = gate ? gate->rule : NULL;
-	const char *open = gate && !path ? unknown_step(gate) : NULL;
+	const char *open = gate && !path ? gate_unknown_step(gate) : NULL;
 
 	if (open)
 		snprintf(text, 112,

@@ -35,7 +35,6 @@ bool finding_look_pcie_pair(const struct diagnosis *d, struct finding *finding);
 void finding_question(const struct diagnosis *d,
 		      struct gate_question *question);
 
-const struct gate *finding_gate(const struct diagnosis *d, const char *feature);
 const struct gate_step *finding_step(const struct gate *gate, const char *id);
 
 /* The rule that keeps the engine's own kernel out, by its rules or, where they

@@ -32,7 +32,7 @@ static enum gate_answer peers(const struct diagnosis *d, struct gate_said *said)
 /* Of an engine that has another kernel, for 2, 4 or 8 ranks on PCIe. */
 static void say_other_kernel(const struct diagnosis *d, char text[80])
 {
-	const struct gate *gate = finding_gate(d, "custom_all_reduce");
+	const struct gate *gate = diagnosis_gate(d, "custom_all_reduce");
 	bool has = gate && version_at_least(&gate->version, "0.30") &&
 		   !gate->version_assumed;
 
@@ -263,7 +263,7 @@ static void say_peer_remedy(const struct diagnosis *d, struct finding *finding)
 
 static bool look_p2p_failed(const struct diagnosis *d, struct finding *finding)
 {
-	const struct gate *nccl = finding_gate(d, "transport");
+	const struct gate *nccl = diagnosis_gate(d, "transport");
 
 	if (!closed_by(d, "p2p_failed"))
 		return false;
@@ -378,7 +378,7 @@ static void say_flag_evidence(const struct diagnosis *d,
 {
 	char origin[96];
 
-	if (finding_gate(d, "custom_all_reduce") ||
+	if (diagnosis_gate(d, "custom_all_reduce") ||
 	    d->log.disable_custom != LOG_YES) {
 		finding_rule_evidence(d, "disabled_by_flag", finding->evidence,
 				      sizeof(finding->evidence));
@@ -392,7 +392,7 @@ static void say_flag_evidence(const struct diagnosis *d,
 static bool look_flag(const struct diagnosis *d, struct finding *finding)
 {
 	enum gate_answer open =
-		others_open(finding_gate(d, "custom_all_reduce"));
+		others_open(diagnosis_gate(d, "custom_all_reduce"));
 	char goes[112];
 
 	if (!closed_by(d, "disabled_by_flag") || d->tp == 1)
@@ -419,7 +419,7 @@ static bool look_flag(const struct diagnosis *d, struct finding *finding)
 
 static bool look_depends(const struct diagnosis *d, struct finding *finding)
 {
-	const struct gate *gate = finding_gate(d, "custom_all_reduce");
+	const struct gate *gate = diagnosis_gate(d, "custom_all_reduce");
 	const struct gate_step *step = finding_step(gate, "p2p_failed");
 
 	if (!gate || gate->verdict != GATE_DEPENDS || !step ||
@@ -442,7 +442,7 @@ static bool look_depends(const struct diagnosis *d, struct finding *finding)
 static bool look_contradiction(const struct diagnosis *d,
 			       struct finding *finding)
 {
-	const struct gate *gate = finding_gate(d, "custom_all_reduce");
+	const struct gate *gate = diagnosis_gate(d, "custom_all_reduce");
 	const struct log_facts *log = &d->log;
 	bool enabled = log->custom == LOG_CUSTOM_ENABLED;
 	char origin[96];
@@ -512,7 +512,7 @@ static bool look_setup_failed(const struct diagnosis *d,
 static bool look_fusion(const struct diagnosis *d, struct finding *finding)
 {
 	const struct gate_step *step =
-		finding_step(finding_gate(d, "allreduce_rms_fusion"),
+		finding_step(diagnosis_gate(d, "allreduce_rms_fusion"),
 			     "capability_unsupported");
 	bool possible = step && step->answer == GATE_YES;
 	uint64_t ranks = d->tp ? (uint64_t)d->tp : d->log.tensor_parallel_size;

@@ -333,7 +333,7 @@ static void say_partial(const struct diagnosis *d,
 			const struct gate_question *ranks,
 			struct finding *finding)
 {
-	const struct gate *nccl = finding_gate(d, "transport");
+	const struct gate *nccl = diagnosis_gate(d, "transport");
 	bool reached =
 		nccl && nccl->transport && !strcmp(nccl->transport, "P2P");
 	int four[4];

@@ -42,7 +42,7 @@ static enum gate_peer_word sglang_word(const struct diagnosis *d,
 static enum gate_peer_word peer_word(const struct diagnosis *d,
 				     struct gate_said *said)
 {
-	const struct gate *gate = finding_gate(d, "custom_all_reduce");
+	const struct gate *gate = diagnosis_gate(d, "custom_all_reduce");
 	const struct gate_step *step = finding_step(gate, "p2p_failed");
 
 	memset(said, 0, sizeof(*said));

@@ -10,7 +10,7 @@
 /* NCCL's transport by its lines, or by its rules. */
 static const char *transport_of(const struct diagnosis *d)
 {
-	const struct gate *gate = finding_gate(d, "transport");
+	const struct gate *gate = diagnosis_gate(d, "transport");
 
 	if (d->has_log && d->log.transport)
 		return log_transport_name(d->log.transport);
@@ -20,7 +20,7 @@ static const char *transport_of(const struct diagnosis *d)
 bool finding_level_helps(const struct diagnosis *d)
 {
 	const char *transport = transport_of(d);
-	const struct gate *gate = finding_gate(d, "transport");
+	const struct gate *gate = diagnosis_gate(d, "transport");
 	const struct gate_step *level = finding_step(gate, "level_allows");
 	const struct gate_step *cuda = finding_step(gate, "cuda_peer");
 	struct gate_question question;
@@ -49,7 +49,7 @@ static int shm_pair(const struct log_facts *log)
 /* A pair that the log shows on SHM, or the rule that leads there. */
 static void say_shm_evidence(const struct diagnosis *d, struct finding *finding)
 {
-	const struct gate *gate = finding_gate(d, "transport");
+	const struct gate *gate = diagnosis_gate(d, "transport");
 	char origin[96];
 
 	if (d->has_log && d->log.transport) {
@@ -78,7 +78,7 @@ static void say_shm_evidence(const struct diagnosis *d, struct finding *finding)
 
 static void say_shm_remedy(const struct diagnosis *d, struct finding *finding)
 {
-	const struct gate *gate = finding_gate(d, "transport");
+	const struct gate *gate = diagnosis_gate(d, "transport");
 	const struct gate_step *peer = finding_step(gate, "nvml_p2p_status");
 	const struct gate_step *cuda = finding_step(gate, "cuda_peer");
 	struct gate_question question;
@@ -205,7 +205,7 @@ static bool look_cache(const struct diagnosis *d, struct finding *finding)
 
 static bool look_uuid(const struct diagnosis *d, struct finding *finding)
 {
-	const struct gate *gate = finding_gate(d, "custom_all_reduce");
+	const struct gate *gate = diagnosis_gate(d, "custom_all_reduce");
 	const struct gate_step *step =
 		finding_step(gate, "visible_devices_uuid");
 	bool crashed = d->has_log && d->log.uuid_in_visible;

@@ -91,6 +91,14 @@ void gate_decide(struct gate *gate)
 				  : GATE_ENABLED;
 }
 
+const char *gate_unknown_step(const struct gate *gate)
+{
+	for (int i = 0; i < gate->step_count; i++)
+		if (gate->steps[i].answer == GATE_UNKNOWN)
+			return gate->steps[i].id;
+	return NULL;
+}
+
 const char *gate_answer_name(enum gate_answer answer)
 {
 	switch (answer) {

@@ -140,6 +140,9 @@ void gate_override(struct gate *gate, const char *what, const char *risk);
  * When every step says yes the verdict is enabled. */
 void gate_decide(struct gate *gate);
 
+/* The first step whose answer nobody knows; NULL: there is none. */
+const char *gate_unknown_step(const struct gate *gate);
+
 const char *gate_answer_name(enum gate_answer answer);
 const char *gate_verdict_name(enum gate_verdict verdict);
 

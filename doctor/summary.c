@@ -9,18 +9,9 @@
 
 #define SAY(line, ...) snprintf((line)->text, sizeof((line)->text), __VA_ARGS__)
 
-static const struct gate *gate_of(const struct diagnosis *d,
-				  const char *feature)
-{
-	for (int i = 0; i < d->gate_count; i++)
-		if (!strcmp(d->gates[i].feature, feature))
-			return &d->gates[i];
-	return NULL;
-}
-
 static const struct gate *custom_gate(const struct diagnosis *d)
 {
-	return gate_of(d, "custom_all_reduce");
+	return diagnosis_gate(d, "custom_all_reduce");
 }
 
 static const char *engine_name(const char *engine)
@@ -49,10 +40,9 @@ static const char *transport(const struct diagnosis *d, char text[16])
 /* The first step whose answer nobody knows. */
 static const char *unknown_step(const struct gate *gate)
 {
-	for (int i = 0; i < gate->step_count; i++)
-		if (gate->steps[i].answer == GATE_UNKNOWN)
-			return gate->steps[i].id;
-	return "a rule";
+	const char *id = gate_unknown_step(gate);
+
+	return id ? id : "a rule";
 }
 
 /* What is on its way: "a message of 12288 bytes". */
@@ -82,7 +72,7 @@ static const char *taker(const struct diagnosis *d, const char *path,
 static void say_disabled(const struct diagnosis *d, const struct gate *gate,
 			 struct summary_line *line)
 {
-	const struct gate *dispatch = gate_of(d, "dispatch");
+	const struct gate *dispatch = diagnosis_gate(d, "dispatch");
 	const char *path = dispatch ? dispatch->rule : NULL;
 	char rule[64] = "", what[48], who[96];
 
@@ -109,7 +99,7 @@ static void say_disabled(const struct diagnosis *d, const struct gate *gate,
 static void say_before(const struct diagnosis *d, const struct gate *gate,
 		       struct summary_line *line)
 {
-	const struct gate *dispatch = gate_of(d, "dispatch");
+	const struct gate *dispatch = diagnosis_gate(d, "dispatch");
 	const char *engine = engine_name(gate->engine);
 	char what[48], who[96];
 
@@ -140,7 +130,7 @@ static void say_verdict(const struct diagnosis *d, const struct gate *gate,
 		[GATE_ENABLED] = SUMMARY_GOOD,
 		[GATE_DISABLED] = SUMMARY_BAD,
 	};
-	const struct gate *dispatch = gate_of(d, "dispatch");
+	const struct gate *dispatch = diagnosis_gate(d, "dispatch");
 	const char *engine = engine_name(gate->engine);
 	bool enabled = gate->verdict == GATE_ENABLED;
 	bool own =
